@@ -1,0 +1,95 @@
+"""What a tool is to every transport: a name, words, schemas, hints and a handler. One list of these is the surface.
+
+Transports are built from the list and add nothing to it; argument errors are answered here, in the envelope.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from chaoscore.app.envelope import Envelope, failure
+from chaoscore.app.ports import Progress
+from chaoscore.domain.capability import Annotations
+from chaoscore.domain.errors import ChaosError, InvalidInput
+from chaoscore.domain.json import JsonObject
+from chaoscore.domain.principal import Principal
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Connection:
+    """One MCP connection, if the transport has such a thing. ``working`` is its working memory, newest last.
+
+    ``id`` is safe for logs and audit: it names the connection and grants nothing.
+    """
+
+    id: str
+    stateful: bool = True
+    working: list[JsonObject] = field(default_factory=list)
+
+
+async def no_progress(_: JsonObject) -> None:
+    """Nobody listens."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallContext:
+    """Who calls, over which connection, and where progress goes.
+
+    ``progress`` takes ``{"progress": n, "total": n | None, "message": text}``. ``binding`` is what an anonymous plan is
+    bound to until a run exists (the legacy session id), ``None`` when the transport has none.
+    """
+
+    principal: Principal
+    connection: Connection
+    progress: Progress = no_progress
+    binding: str | None = None
+
+
+ToolHandler = Callable[[JsonObject, CallContext], Awaitable[Envelope]]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """``input_schema`` is JSON Schema 2020-12 with descriptions and bounds; ``output_schema`` is the envelope's."""
+
+    name: str
+    title: str
+    description: str
+    input_schema: JsonObject
+    output_schema: JsonObject
+    annotations: Annotations
+    handler: ToolHandler
+
+
+class ToolSet:
+    """The list of tool specs and the one way to call one of them."""
+
+    def __init__(self, specs: Sequence[ToolSpec]) -> None:
+        self.specs = tuple(specs)
+        self._by_name: Mapping[str, ToolSpec] = {spec.name: spec for spec in specs}
+        if len(self._by_name) != len(self.specs):
+            raise ValueError("two tools have one name")
+
+    def get(self, name: str) -> ToolSpec | None:
+        return self._by_name.get(name)
+
+    async def call(self, name: str, arguments: JsonObject, context: CallContext) -> Envelope:
+        """Validate and run. Every error becomes an envelope; only cancellation passes through."""
+        spec = self._by_name.get(name)
+        if spec is None:
+            known = ", ".join(sorted(self._by_name))
+            return failure(InvalidInput(f"unknown tool {name!r}; there are {known}", key="name"))
+        try:
+            from chaoscore.domain.schema import require_valid
+
+            require_valid(arguments, spec.input_schema)
+            return await spec.handler(arguments, context)
+        except ChaosError as error:
+            return failure(error)
+        except Exception:
+            log.exception("tool %s failed unexpectedly", name)
+            return failure(ChaosError(f"{name} failed unexpectedly; the server's log tells why", code="INTERNAL_ERROR"))

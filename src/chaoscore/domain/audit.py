@@ -1,0 +1,112 @@
+"""Audit events and their chain: append-only, each bound to the one before by a keyed hash (spec §9).
+
+The key lives outside the database and the newest head is checkpointed outside it, so that altered, missing,
+reordered, recomputed and cut-off events are all found.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from chaoscore.domain.json import Json, JsonObject, canonical_text
+
+GENESIS = "0" * 64
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEvent:
+    """A fact in the past tense, before it has its place in the chain. ``data`` is redacted JSON.
+
+    ``run``, ``plan`` are public labels; ``at`` is seconds since the epoch.
+    """
+
+    kind: str
+    at: float
+    principal: str
+    connection: str | None = None
+    plan: str | None = None
+    run: str | None = None
+    step: str | None = None
+    item: int | None = None
+    data: JsonObject = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Json]:
+        return {
+            "kind": self.kind,
+            "at": self.at,
+            "principal": self.principal,
+            "connection": self.connection,
+            "plan": self.plan,
+            "run": self.run,
+            "step": self.step,
+            "item": self.item,
+            "data": self.data,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ChainedEvent:
+    """An event in its place. ``seq`` counts from 1 without gaps; ``body`` is the event's canonical text."""
+
+    seq: int
+    body: str
+    mac: str
+
+
+def chain_mac(key: bytes, seq: int, previous_mac: str, body: str) -> str:
+    """HMAC-SHA256 over {previous mac, seq, body}, as 64 hex digits."""
+    return hmac.new(key, f"{previous_mac}\n{seq}\n{body}".encode("ascii"), hashlib.sha256).hexdigest()
+
+
+def event_body(event: AuditEvent) -> str:
+    return canonical_text(event.to_json())
+
+
+def keyed_digest(key: bytes, value: Json) -> str:
+    """Names a value in the audit without telling it: equal values answer alike, guessing needs the key."""
+    return hmac.new(key, canonical_text(value).encode("ascii"), hashlib.sha256).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """The newest head known outside the database."""
+
+    seq: int
+    mac: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChainReport:
+    """``fault`` is the first thing wrong, ``None`` for a whole chain; ``at`` the sequence number it was found at."""
+
+    events: int
+    head: Checkpoint
+    fault: str | None = None
+    at: int | None = None
+
+
+def verify_chain(key: bytes, events: Iterable[ChainedEvent], checkpoint: Checkpoint | None) -> ChainReport:
+    """Walk the chain from the beginning in constant memory and stop at the first fault."""
+    previous, count = GENESIS, 0
+    seen_checkpoint = checkpoint is None or checkpoint.seq == 0
+    for event in events:
+        expected = count + 1
+        if event.seq != expected:
+            fault = f"event {expected} is missing: the next one is {event.seq}"
+            return ChainReport(count, Checkpoint(count, previous), fault, expected)
+        if not hmac.compare_digest(chain_mac(key, event.seq, previous, event.body), event.mac):
+            fault = f"event {event.seq} was altered, moved or written without the key"
+            return ChainReport(count, Checkpoint(count, previous), fault, event.seq)
+        previous, count = event.mac, event.seq
+        if checkpoint is not None and count == checkpoint.seq:
+            if not hmac.compare_digest(previous, checkpoint.mac):
+                fault = f"event {count} differs from the checkpoint kept outside the database"
+                return ChainReport(count, Checkpoint(count, previous), fault, count)
+            seen_checkpoint = True
+    if not seen_checkpoint and checkpoint is not None:
+        fault = f"the chain was cut off: it ends at {count}, the checkpoint knows {checkpoint.seq}"
+        return ChainReport(count, Checkpoint(count, previous), fault, count + 1)
+    return ChainReport(count, Checkpoint(count, previous))
