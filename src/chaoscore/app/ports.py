@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from chaoscore.domain.audit import AuditEvent, ChainReport
+from chaoscore.domain.capability import Capability
 from chaoscore.domain.json import Json, JsonObject
 from chaoscore.domain.memory import Memory, NewMemory, RecallQuery, Recollection
 from chaoscore.domain.plan import Plan
@@ -73,8 +74,8 @@ class PlanStore(Protocol):
         """Store a plan for good. An anonymous owner's credential is kept as a hash only."""
         ...
 
-    async def find_plan(self, credential: str, principal: Principal) -> StoredPlan | None:
-        """``None`` for a missing and for a foreign one."""
+    async def find_plan(self, credential: str, principal: Principal, binding: str | None = None) -> StoredPlan | None:
+        """``None`` for a missing and for a foreign one. ``binding`` is the caller's connection, for anonymous plans."""
         ...
 
     async def plan_by_label(self, label: str) -> StoredPlan | None: ...
@@ -125,6 +126,18 @@ class RunStore(Protocol):
     async def record_outside(self, label: str, changes: Changes, events: Sequence[AuditEvent]) -> None:
         """A change by someone who does not own the run (a grant, a cancellation of a waiting run): raises ``Busy``
         while a live lease holds it and the changes touch actions or status; grants may always be added."""
+        ...
+
+    async def add_evidence(
+        self,
+        label: str,
+        step: str,
+        item: int | None,
+        attempt: int,
+        evidence: JsonObject,
+        events: Sequence[AuditEvent],
+    ) -> None:
+        """Keep a result that arrived after its outcome was given up. Needs no claim and changes no state."""
         ...
 
 
@@ -273,5 +286,19 @@ non-idempotent capability unknown.
 """
 
 Handlers = Mapping[str, Handler]
+
+
+@dataclass(frozen=True, slots=True)
+class Provided:
+    """One capability as it is registered: what the registry may know, and the handler that only the gate may call.
+
+    Third parties import this; an entry point of the group ``chaoscore.capabilities`` is one, or a function of no
+    arguments that returns one.
+    """
+
+    capability: Capability
+    handler: Handler
+
+
 Progress = Callable[[JsonObject], Awaitable[None]]
 EventStream = AsyncIterator[JsonObject]

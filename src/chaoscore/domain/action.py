@@ -51,6 +51,7 @@ TABLE: dict[State, dict[Event, State]] = {
         "start": "running",
         "require": "waiting-for-decision",  # what is asked changed meanwhile
         "deny": "denied",
+        "fail": "failed",
         "skip": "skipped",
         "cancel": "skipped",
     },

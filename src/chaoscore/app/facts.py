@@ -1,0 +1,88 @@
+"""How what happens becomes audit events: one function per fact, values redacted, ids as public labels (spec §9)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from chaoscore.app.gate import Admission
+from chaoscore.domain.action import Action, Grant
+from chaoscore.domain.audit import AuditEvent
+from chaoscore.domain.evaluation import Evaluation
+from chaoscore.domain.json import Json, JsonObject
+from chaoscore.domain.policy.model import Verdict
+from chaoscore.domain.records import RunStatus
+
+Redact = Callable[[Json], JsonObject]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Bound to one run and one caller. ``redact`` turns values into a keyed digest and a short preview."""
+
+    redact: Redact
+    now: Callable[[], float]
+    principal: str
+    connection: str | None
+    plan: str | None = None
+    run: str | None = None
+
+    def event(self, kind: str, step: str | None = None, item: int | None = None, **data: Json) -> AuditEvent:
+        return AuditEvent(kind, self.now(), self.principal, self.connection, self.plan, self.run, step, item, data)
+
+    def verdict(self, admission: Admission) -> AuditEvent:
+        proposal = admission.proposal
+        return self.event(
+            "verdict-given",
+            proposal.step.id,
+            proposal.item,
+            capability=proposal.step.capability,
+            attempt=proposal.attempt,
+            digest=admission.digest,
+            arguments=self.redact(proposal.arguments),
+            **_verdict(admission.verdict),
+        )
+
+    def intent(self, admission: Admission) -> AuditEvent:
+        proposal = admission.proposal
+        return self.event(
+            "intent-recorded",
+            proposal.step.id,
+            proposal.item,
+            capability=proposal.step.capability,
+            attempt=proposal.attempt,
+            digest=admission.digest,
+            effect=admission.verdict.effect,
+            grant=admission.grant.id if admission.grant else None,
+        )
+
+    def settled(self, action: Action) -> AuditEvent:
+        return self.event(
+            f"action-{action.state}",
+            action.step,
+            action.item,
+            capability=action.capability,
+            attempt=action.attempt,
+            digest=action.digest,
+            error=action.error.to_json() if action.error else None,
+            output=self.redact(action.output) if action.output is not None else None,
+        )
+
+    def granted(self, grant: Grant, step: str, item: int | None) -> AuditEvent:
+        return self.event(
+            "grant-given",
+            step,
+            item,
+            grant=grant.id,
+            digest=grant.digest,
+            door=grant.door,
+            approver=grant.approver,
+            expires_at=grant.expires_at,
+        )
+
+    def status(self, status: RunStatus, evaluation: Evaluation) -> AuditEvent:
+        return self.event(f"run-{status}", outcome=evaluation.outcome, counts=dict(evaluation.counts))
+
+
+def _verdict(verdict: Verdict) -> dict[str, Json]:
+    return {"effect": verdict.effect, "rule": verdict.rule, "reasons": list(verdict.reasons)}

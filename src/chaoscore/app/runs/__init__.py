@@ -1,0 +1,1 @@
+"""Durable runs: opening, driving, joining, cancelling and resolving them."""

@@ -1,0 +1,355 @@
+"""Drives one run in this process: asks the run's state for moves, records intents, lets the gate act, records results.
+
+The service above decides who may call and how long they wait; the pure state below decides the order. Each turn of the
+loop is one transaction: the results that came in and the intents that follow from them, so a finished step costs at
+most two commits and nobody is told of a result before it is durable (law 5).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass, field
+
+from chaoscore.app.capabilities import Registry
+from chaoscore.app.facts import Facts
+from chaoscore.app.gate import Admission, Gate, Outcome, Subject, default_checks
+from chaoscore.app.ports import Clock, RunStore
+from chaoscore.app.runs.recorder import Recorder
+from chaoscore.domain.action import Action, ActionError, Grant
+from chaoscore.domain.audit import AuditEvent
+from chaoscore.domain.errors import ChaosError, LeaseLost, StorageError
+from chaoscore.domain.json import Json, JsonObject, canonical_text
+from chaoscore.domain.limits import Limits
+from chaoscore.domain.records import Changes
+from chaoscore.domain.run import DENIED_BY_POLICY, Key, Propose, RunState, Settle
+
+log = logging.getLogger(__name__)
+Listener = Callable[[JsonObject], None]
+COMMIT_RETRY_SECONDS = (0.1, 0.4, 1.6)
+
+
+@dataclass(slots=True)
+class _Turn:
+    """What one transaction will hold, and what starts once it is durable."""
+
+    actions: list[Action] = field(default_factory=list)
+    events: list[AuditEvent] = field(default_factory=list)
+    used: list[str] = field(default_factory=list)
+    starts: list[Admission] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.actions or self.events)
+
+
+class Driver:
+    """One run being driven. Made by the service under a claim; ``drive`` runs once, to a rest or to the end."""
+
+    def __init__(
+        self,
+        *,
+        state: RunState,
+        subject: Subject,
+        grants: Iterable[Grant],
+        gate: Gate,
+        registry: Registry,
+        store: RunStore,
+        recorder: Recorder,
+        facts: Facts,
+        clock: Clock,
+        limits: Limits,
+        reuse: Callable[[Propose], Action | None],
+        scope: frozenset[str] | None,
+        stop_at_approval: bool,
+    ) -> None:
+        self.state = state
+        self.subject = subject
+        self.grants = {grant.id: grant for grant in grants}
+        self.scope = scope
+        self.stop_at_approval = stop_at_approval
+        self.facts = facts
+        self.notes: list[str] = []
+        self._gate = gate
+        self._registry = registry
+        self._store = store
+        self._recorder = recorder
+        self._clock = clock
+        self._limits = limits
+        self._reuse = reuse
+        self._asked: set[Key] = set()
+        self._tasks: dict[asyncio.Task[Outcome], Admission] = {}
+        self._listeners: list[Listener] = []
+        self._wake = asyncio.Event()
+        self._paused = False
+        self._cancelled = False
+        self._output_bytes = sum(_size(action.output) for action in state.actions())
+        self._late: set[asyncio.Task[None]] = set()
+
+    # -- what others may ask of a run in motion --------------------------------------------------------------
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Hear of every action that changes, after it is durable. Returns how to stop listening."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def pause(self) -> None:
+        """Start nothing more; what runs is finished and recorded."""
+        self._paused = True
+        self._wake.set()
+
+    def resume(self) -> None:
+        self._paused = False
+        self._wake.set()
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        self._wake.set()
+
+    async def grant(self, grants: Iterable[Grant], events: Iterable[AuditEvent]) -> None:
+        """Record approvals and let waiting actions be looked at again."""
+        new = tuple(grants)
+        await self._recorder.commit(Changes(grants=new), tuple(events))
+        self.grants.update({grant.id: grant for grant in new})
+        self._asked.clear()
+        self._wake.set()
+
+    def widen(self, scope: frozenset[str] | None, stop_at_approval: bool) -> None:
+        """Another caller joined with its own wishes: the run serves the wider ones."""
+        self.scope = None if scope is None or self.scope is None else self.scope | scope
+        self.stop_at_approval = self.stop_at_approval and stop_at_approval
+        self._asked.clear()
+        self._wake.set()
+
+    @property
+    def cancelled(self) -> bool:
+        return self._cancelled
+
+    # -- the loop --------------------------------------------------------------------------------------------
+
+    async def drive(self) -> None:
+        """To the end, or to where only somebody else can go on. Raises ``LeaseLost`` when the run was taken over."""
+        deadline = self._clock.monotonic() + self._limits.run_seconds
+        try:
+            while not self._recorder.lost.is_set():
+                if self._clock.monotonic() > deadline:
+                    self.notes.append(f"paused after {self._limits.run_seconds:g} s; call chaoscore_execute to go on")
+                    self._paused = True
+                turn = _Turn()
+                self._collect(turn)
+                self._plan_turn(turn)
+                if turn:
+                    await self._record(turn)
+                    continue
+                if not self._tasks:
+                    return
+                await self._wait(deadline)
+            raise LeaseLost(f"run {self.subject.run} was taken over by another process", run=self.subject.run)
+        except LeaseLost:
+            self._keep_evidence()
+            raise
+        finally:
+            await self._finish_effects()
+
+    def _collect(self, turn: _Turn) -> None:
+        """Results that came in become actions of this turn."""
+        for task in [task for task in self._tasks if task.done()]:
+            admission = self._tasks.pop(task)
+            outcome = task.result()
+            action = self._current(admission).after(
+                outcome.event, output=outcome.output, error=outcome.error, finished_at=self._clock.now()
+            )
+            self._output_bytes += _size(outcome.output)
+            if outcome.late is not None:
+                self._watch_late(outcome.late, action)
+            self._put(turn, action)
+
+    def _plan_turn(self, turn: _Turn) -> None:
+        while True:
+            busy = frozenset(a.key for a in map(self._current, self._tasks.values())) | frozenset(
+                (a.proposal.step.id, a.proposal.item) for a in turn.starts
+            )
+            if self._cancelled:
+                moves: list[Propose | Settle] = list(self.state.cancellations())
+            else:
+                quiet = self._paused or (self.stop_at_approval and bool(self._asked))
+                moves = self.state.moves(busy=busy, asked=frozenset(self._asked), scope=self.scope, quiet=quiet)
+            if not moves:
+                return
+            for move in moves:
+                if isinstance(move, Settle):
+                    self._settle(turn, move)
+                elif not self._propose(turn, move):
+                    break
+
+    def _settle(self, turn: _Turn, move: Settle) -> None:
+        action = self._recorded(move.step.id, move.item, move.step.capability)
+        self._put(turn, action.after(move.event, error=move.error, finished_at=self._clock.now()))
+
+    def _propose(self, turn: _Turn, move: Propose) -> bool:
+        """Put one action to the gate. False when what it decided changes what may follow in this turn."""
+        action = self._recorded(move.step.id, move.item, move.step.capability)
+        now = self._clock.now()
+        fault = self._gate.fault(move)
+        if fault is None and self._output_bytes > self._limits.run_output_bytes_max:
+            fault = ActionError("LIMIT_EXCEEDED", f"the run's outputs exceed {self._limits.run_output_bytes_max} bytes")
+        if fault is not None:
+            self._put(turn, action.after("fail", error=fault, arguments=move.arguments, finished_at=now))
+            return False
+        admission = self._gate.admit(self.subject, move, self.grants.values())
+        known = {"arguments": move.arguments, "digest": admission.digest, "verdict": admission.verdict}
+        if admission.verdict.effect == "DENY":
+            turn.events.append(self.facts.verdict(admission))
+            error = ActionError(DENIED_BY_POLICY, f"{admission.verdict.rule}: {'; '.join(admission.verdict.reasons)}")
+            self._put(turn, action.after("deny", error=error, finished_at=now, **known))
+            return False
+        earlier = self._reuse(move)
+        if earlier is not None and action.state == "pending":
+            self._put(turn, action.after("reuse", output=earlier.output, finished_at=now, **known))
+            return False
+        if not admission.may_start:
+            self._asked.add(action.key)
+            if action.state != "waiting-for-decision" or action.digest != admission.digest:
+                turn.events.append(self.facts.verdict(admission))
+                self._put(turn, action.after("require", **known))
+            return False
+        turn.events.append(self.facts.verdict(admission))
+        turn.events.append(self.facts.intent(admission))
+        grant = admission.grant.id if admission.grant else None
+        if grant is not None:
+            turn.used.append(grant)
+            self.grants.pop(grant)
+        started = action.after("start", started_at=now, grant=grant, error=None, attempt=move.attempt, **known)
+        turn.starts.append(admission)
+        self._put(turn, started, told=False)
+        return True
+
+    async def _record(self, turn: _Turn) -> None:
+        """Make the turn durable, then start and tell. A store that cannot write now is asked again for a while."""
+        changes = Changes(actions=tuple(turn.actions), used_grants=tuple(turn.used))
+        for pause in (*COMMIT_RETRY_SECONDS, None):
+            try:
+                await self._recorder.commit(changes, turn.events)
+                break
+            except StorageError as error:
+                if pause is None:
+                    self._keep_results(turn)
+                    raise
+                log.warning("run %s: %s; trying again in %g s", self.subject.run, error, pause)
+                await asyncio.sleep(pause)
+            except LeaseLost:
+                self._keep_results(turn)
+                raise
+        for admission in turn.starts:
+            self._tasks[self._launch(admission)] = admission
+        for action in turn.actions:
+            self._tell(action)
+
+    def _launch(self, admission: Admission) -> asyncio.Task[Outcome]:
+        step = admission.proposal.step
+        checks = default_checks(self._registry[step.capability], (check.path for check in step.expect))
+        return asyncio.get_running_loop().create_task(self._gate.perform(self.subject, admission, checks))
+
+    async def _wait(self, deadline: float) -> None:
+        self._wake.clear()
+        wake = asyncio.ensure_future(self._wake.wait())
+        lost = asyncio.ensure_future(self._recorder.lost.wait())
+        try:
+            remaining = max(0.0, deadline - self._clock.monotonic()) + 0.01
+            await asyncio.wait({*self._tasks, wake, lost}, timeout=remaining, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            wake.cancel()
+            lost.cancel()
+
+    # -- small things ----------------------------------------------------------------------------------------
+
+    def _recorded(self, step: str, item: int | None, capability: str) -> Action:
+        return self.state.action((step, item)) or Action(step, item, capability)
+
+    def _current(self, admission: Admission) -> Action:
+        proposal = admission.proposal
+        return self._recorded(proposal.step.id, proposal.item, proposal.step.capability)
+
+    def _put(self, turn: _Turn, action: Action, told: bool = True) -> None:
+        turn.actions = [other for other in turn.actions if other.key != action.key]
+        turn.actions.append(action)
+        if told:
+            turn.events.append(self.facts.settled(action))
+        self.state.put(action)
+
+    def _tell(self, action: Action) -> None:
+        views = self.state.views()
+        message: dict[str, Json] = {
+            "kind": "action",
+            "step": action.step,
+            "item": action.item,
+            "capability": action.capability,
+            "state": action.state,
+            "error": action.error.to_json() if action.error else None,
+            "progress": sum(1 for view in views if view.settled),
+            "total": len(views),
+            "message": _say(action),
+        }
+        for listener in tuple(self._listeners):
+            listener(message)
+
+    def _watch_late(self, late: asyncio.Task[Json], action: Action) -> None:
+        """An effect that outlived its deadline: keep what it says in the end as evidence, never as the result."""
+
+        async def keep() -> None:
+            await asyncio.wait({late})
+            await self._add_evidence(action, _evidence(late))
+
+        self._background(keep())
+
+    async def _add_evidence(self, action: Action, evidence: JsonObject) -> None:
+        event = self.facts.event("late-result-kept", action.step, action.item, attempt=action.attempt)
+        try:
+            await self._store.add_evidence(
+                self.subject.run, action.step, action.item, action.attempt, evidence, (event,)
+            )
+        except ChaosError as error:
+            log.warning("could not keep a late result of %s %s: %s", self.subject.run, action.step, error)
+
+    def _keep_results(self, turn: _Turn) -> None:
+        """Results that could not be recorded are kept as evidence for whoever decides about the unknown outcome."""
+        for action in turn.actions:
+            if action.finished_at is not None and action.started_at is not None:
+                self._background(self._add_evidence(action, {"event": action.state, "output": action.output}))
+
+    def _keep_evidence(self) -> None:
+        for task, admission in self._tasks.items():
+            self._background(self._keep_outcome(task, self._current(admission)))
+
+    async def _keep_outcome(self, task: asyncio.Task[Outcome], action: Action) -> None:
+        await asyncio.wait({task})
+        outcome = task.result()
+        await self._add_evidence(action, {"event": outcome.event, "output": outcome.output})
+
+    def _background(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._late.add(task)
+        task.add_done_callback(self._late.discard)
+
+    async def _finish_effects(self) -> None:
+        """Effects in flight are shielded: the driver never leaves one behind unwatched."""
+        if self._tasks:
+            await asyncio.wait(set(self._tasks))
+
+
+def _size(output: Json) -> int:
+    return 0 if output is None else len(canonical_text(output))
+
+
+def _evidence(late: asyncio.Task[Json]) -> JsonObject:
+    if late.cancelled():
+        return {"event": "cancelled"}
+    if late.exception() is not None:
+        return {"event": "error", "error": type(late.exception()).__name__}
+    return {"event": "result", "output": late.result()}
+
+
+def _say(action: Action) -> str:
+    where = action.step if action.item is None else f"{action.step}[{action.item}]"
+    tail = f": {action.error.code}" if action.error else ""
+    return f"{where} {action.capability} {action.state}{tail}"
