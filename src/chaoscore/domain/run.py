@@ -292,8 +292,8 @@ class RunState:
             return
         try:
             arguments = resolve(step.arguments, self.outputs(step), item)
-        except MissingPath as missing:
-            error = ActionError(REFERENCE_MISSING, f"the output it refers to has no {str(missing)!r}")
+        except (MissingPath, ValueError) as missing:
+            error = ActionError(REFERENCE_MISSING, f"what it refers to is not there: {missing}")
             yield Settle(step, index, "fail", error)
             return
         assert isinstance(arguments, Mapping)
