@@ -17,7 +17,8 @@ def rested(status: RunStatus, outcome: Outcome, replannable: bool = True) -> loo
 
 
 def play(*events: loop.LoopEvent) -> tuple[loop.LoopState, tuple[loop.LoopEffect, ...]]:
-    state, effects = loop.LoopState(), ()
+    state = loop.LoopState()
+    effects: tuple[loop.LoopEffect, ...] = ()
     for event in events:
         state, effects = loop.step(state, event)
     return state, effects
@@ -77,7 +78,7 @@ def test_an_event_that_the_phase_does_not_expect_is_refused() -> None:
         rested("completed", "achieved"),
         loop.Remembered(),
     ]
-    expected = {
+    expected: dict[str, set[type]] = {
         "ready": {loop.Begun},
         "context": {loop.ContextGathered},
         "planning": {loop.Planned, loop.PlanMissing},

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chaoscore.domain.action import FINISHED, Action, ActionError
+from chaoscore.domain.action import FINISHED, Action, ActionError, Event
 from chaoscore.domain.capability import Annotations, Capability
 from chaoscore.domain.evaluation import Check
 from chaoscore.domain.json import Json
@@ -230,6 +230,9 @@ def test_a_cancelled_run_settles_what_has_not_started_and_nothing_else() -> None
     assert [(s.step.id, s.event) for s in state.cancellations()] == [("s2", "cancel"), ("s3", "cancel")]
 
 
+ENDS: tuple[Event, ...] = ("succeed", "succeed", "fail", "lose")
+
+
 @st.composite
 def plans(draw: st.DrawFn) -> tuple[Step, ...]:
     steps: list[Step] = []
@@ -272,7 +275,7 @@ def test_every_run_ends_keeps_writes_apart_and_respects_dependencies(
         if busy:
             key = data.draw(st.sampled_from(sorted(busy)))
             step = busy.pop(key)
-            event = data.draw(st.sampled_from(["succeed", "succeed", "fail", "lose"]))
+            event: Event = data.draw(st.sampled_from(ENDS))
             running = state.action(key)
             assert running is not None
             if event == "lose" and state.is_read(step):
