@@ -41,7 +41,7 @@ def write(step: str, **more: object) -> Step:
 
 def run_of(*steps: Step, limits: Limits | None = None, actions: tuple[Action, ...] = ()) -> RunState:
     plan = Plan("p-1", "test", tuple(steps), Author("caller"), "", 0.0, "local:1")
-    return RunState(plan, CAPABILITIES, {}, limits or Limits(), actions)
+    return RunState(plan, CAPABILITIES, limits or Limits(), actions)
 
 
 def done(step: Step, output: Json = None, item: int | None = None) -> Action:

@@ -8,8 +8,9 @@ from chaoscore.app.capabilities import Registry
 from chaoscore.app.memories import MemoryService, Recalled
 from chaoscore.app.planning import Budget, NeedsPlan
 from chaoscore.app.plans import NewPlan, PlanReport, PlanService
+from chaoscore.app.runs.book import ExecuteRequest, RunReport
 from chaoscore.app.runs.driver import Listener
-from chaoscore.app.runs.service import ExecuteRequest, RunReport, RunService
+from chaoscore.app.runs.service import RunService
 from chaoscore.app.tools import CallContext
 from chaoscore.domain import loop
 from chaoscore.domain.capability import Capability

@@ -18,7 +18,7 @@ from chaoscore.domain.capability import Capability
 from chaoscore.domain.evaluation import CheckResult, Evaluation, Outcome, StepReason, apply_checks
 from chaoscore.domain.json import Json, JsonObject, MissingPath, is_array, resolve_pointer
 from chaoscore.domain.limits import Limits
-from chaoscore.domain.plan import ItemReference, Plan, Reference, Step, StepFacts
+from chaoscore.domain.plan import ItemReference, Plan, Reference, Step
 from chaoscore.domain.records import RunStatus
 from chaoscore.domain.references import find_references, resolve
 
@@ -84,14 +84,14 @@ class RunState:
         self,
         plan: Plan,
         capabilities: Mapping[str, Capability],
-        facts: Mapping[str, StepFacts],
         limits: Limits,
         actions: Iterable[Action] = (),
     ) -> None:
         self.plan = plan
         self.limits = limits
         self._capabilities = capabilities
-        self._facts = facts
+        self._dependencies = {step.id: dependencies_of(step) for step in plan.steps}
+        self._steps = {step.id: step for step in plan.steps}
         self._actions: dict[str, dict[int | None, Action]] = {step.id: {} for step in plan.steps}
         self._views: dict[str, StepView] = {}
         self._items: dict[str, tuple[Json, ...]] = {}
@@ -121,7 +121,7 @@ class RunState:
     def view(self, step_id: str) -> StepView:
         view = self._views.get(step_id)
         if view is None:
-            step = self.plan.step(step_id)
+            step = self._steps[step_id]
             view = self._fan_out_view(step) if step.for_each is not None else self._plain_view(step)
             if view.settled:
                 self._views[step_id] = view
@@ -186,8 +186,8 @@ class RunState:
         return {name: self.view(name).output for name in self.dependencies(step)}
 
     def dependencies(self, step: Step) -> frozenset[str]:
-        facts = self._facts.get(step.id)
-        return facts.depends_on if facts is not None else dependencies_of(step)
+        """References ∪ ``after``."""
+        return self._dependencies[step.id]
 
     # -- what may happen next --------------------------------------------------------------------------------
 
@@ -214,7 +214,7 @@ class RunState:
         moves: list[Propose | Settle] = []
         stop = self.stopped_by()
         room = self.limits.concurrency_max - len(busy)
-        writer_free = not any(not self.is_read(self.plan.step(key[0])) for key in busy)
+        writer_free = not any(not self.is_read(self._steps[key[0]]) for key in busy)
         for step in self.plan.steps:
             if self.view(step.id).settled:
                 continue
@@ -318,7 +318,7 @@ class RunState:
             return False
         unusable = [name for name in self.dependencies(step) if not self.view(name).usable]
         if unusable:
-            return all(self._waits(self.plan.step(name), asked) for name in unusable)
+            return all(self._waits(self._steps[name], asked) for name in unusable)
         items = self.items(step)
         for index in [None] if items is None else range(len(items)):
             action = self._actions[step.id].get(index)

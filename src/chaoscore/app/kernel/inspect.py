@@ -10,7 +10,8 @@ from chaoscore.app.kernel.report import run_json
 from chaoscore.app.memories import MemoryService
 from chaoscore.app.plans import PlanService, plan_json
 from chaoscore.app.ports import AIProvider, AuditStore, PolicySource
-from chaoscore.app.runs.service import ExecuteRequest, RunService
+from chaoscore.app.runs.book import ExecuteRequest
+from chaoscore.app.runs.service import RunService
 from chaoscore.app.tools import CallContext
 from chaoscore.domain.errors import InvalidInput, NotFound
 from chaoscore.domain.json import Json, JsonObject

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chaoscore.app.envelope import Envelope
-from chaoscore.app.runs.service import RunReport
+from chaoscore.app.runs.book import RunReport
 from chaoscore.domain.action import Action
 from chaoscore.domain.json import Json, canonical_text
 from chaoscore.domain.run import StepView

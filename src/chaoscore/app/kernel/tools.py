@@ -15,8 +15,9 @@ from chaoscore.app.memories import MemoryService
 from chaoscore.app.planning import Budget, NeedsPlan
 from chaoscore.app.plans import NewPlan, PlanReport, PlanService, plan_json
 from chaoscore.app.reasoning import Reasoner
+from chaoscore.app.runs.book import ExecuteRequest
 from chaoscore.app.runs.driver import Listener
-from chaoscore.app.runs.service import ExecuteRequest, RunService
+from chaoscore.app.runs.service import RunService
 from chaoscore.app.tools import CallContext, ToolSpec
 from chaoscore.domain.capability import Annotations
 from chaoscore.domain.errors import Busy, InvalidInput

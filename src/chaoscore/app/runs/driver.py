@@ -9,21 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from chaoscore.app.capabilities import Registry
 from chaoscore.app.facts import Facts
 from chaoscore.app.gate import Admission, Gate, Outcome, Subject, default_checks
-from chaoscore.app.ports import Clock, RunStore
+from chaoscore.app.runs.book import RunBook
 from chaoscore.app.runs.recorder import Recorder
 from chaoscore.domain.action import Action, ActionError, Grant
 from chaoscore.domain.audit import AuditEvent
 from chaoscore.domain.errors import ChaosError, LeaseLost, StorageError
 from chaoscore.domain.json import Json, JsonObject, canonical_text
-from chaoscore.domain.limits import Limits
 from chaoscore.domain.records import Changes
-from chaoscore.domain.run import DENIED_BY_POLICY, Key, Propose, RunState, Settle
+from chaoscore.domain.run import DENIED_BY_PERSON, DENIED_BY_POLICY, Key, Propose, RunState, Settle
 
 log = logging.getLogger(__name__)
 Listener = Callable[[JsonObject], None]
@@ -53,12 +51,9 @@ class Driver:
         subject: Subject,
         grants: Iterable[Grant],
         gate: Gate,
-        registry: Registry,
-        store: RunStore,
+        book: RunBook,
         recorder: Recorder,
         facts: Facts,
-        clock: Clock,
-        limits: Limits,
         reuse: Callable[[Propose], Action | None],
         scope: frozenset[str] | None,
         stop_at_approval: bool,
@@ -71,13 +66,14 @@ class Driver:
         self.facts = facts
         self.notes: list[str] = []
         self._gate = gate
-        self._registry = registry
-        self._store = store
+        self._registry = book.registry
+        self._store = book.runs
         self._recorder = recorder
-        self._clock = clock
-        self._limits = limits
+        self._clock = book.clock
+        self._limits = book.limits
         self._reuse = reuse
         self._asked: set[Key] = set()
+        self._denials: dict[Key, tuple[str, str]] = {}
         self._tasks: dict[asyncio.Task[Outcome], Admission] = {}
         self._listeners: list[Listener] = []
         self._wake = asyncio.Event()
@@ -112,6 +108,11 @@ class Driver:
         await self._recorder.commit(Changes(grants=new), tuple(events))
         self.grants.update({grant.id: grant for grant in new})
         self._asked.clear()
+        self._wake.set()
+
+    def deny(self, denials: Mapping[Key, tuple[str, str]]) -> None:
+        """A person's no to waiting actions: key → (digest that was shown, who said no)."""
+        self._denials.update(denials)
         self._wake.set()
 
     def widen(self, scope: frozenset[str] | None, stop_at_approval: bool) -> None:
@@ -164,7 +165,15 @@ class Driver:
                 self._watch_late(outcome.late, action)
             self._put(turn, action)
 
+    def _deny(self, turn: _Turn) -> None:
+        while self._denials:
+            key, (digest, approver) = self._denials.popitem()
+            action = self.state.action(key)
+            if action is not None and action.state == "waiting-for-decision" and action.digest == digest:
+                self._put(turn, denied(action, approver, self._clock.now()))
+
     def _plan_turn(self, turn: _Turn) -> None:
+        self._deny(turn)
         while True:
             busy = frozenset(a.key for a in map(self._current, self._tasks.values())) | frozenset(
                 (a.proposal.step.id, a.proposal.item) for a in turn.starts
@@ -335,6 +344,12 @@ class Driver:
         """Effects in flight are shielded: the driver never leaves one behind unwatched."""
         if self._tasks:
             await asyncio.wait(set(self._tasks))
+
+
+def denied(action: Action, approver: str, now: float) -> Action:
+    """A waiting action after a person's no, which is final."""
+    error = ActionError(DENIED_BY_PERSON, f"{approver} said no")
+    return action.after("deny", error=error, finished_at=now)
 
 
 def _size(output: Json) -> int:
