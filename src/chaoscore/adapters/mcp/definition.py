@@ -1,0 +1,93 @@
+"""What an MCP server is, as data, and who is calling it.
+
+Above: bootstrap, which writes a definition. Below: ``server``, which builds the SDK's server from it, and the
+transports, which say who calls. The same definition is served by every transport; none of them adds to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mcp.server.context import ServerMiddleware, ServerRequestContext
+from mcp_types import CallToolRequestParams, CallToolResult, InputRequiredResult, Tool
+from pydantic import BaseModel
+
+from chaoscore.app.resources import ResourceProvider
+from chaoscore.app.tools import Connection, ToolSet
+from chaoscore.domain.principal import Principal
+
+RequestContext = ServerRequestContext[Any, Any]
+"""The SDK's context of one request. It never leaves this package."""
+
+
+@dataclass(frozen=True, slots=True)
+class RawTool:
+    """A tool that speaks MCP itself: content that is no envelope, or a question put to the client mid-call.
+
+    Nothing is validated or mapped for it. Ordinary tools are ``ToolSpec``s.
+    """
+
+    tool: Tool
+    handler: Callable[[RequestContext, CallToolRequestParams], Awaitable[CallToolResult | InputRequiredResult]]
+
+
+@dataclass(frozen=True, slots=True)
+class RawHandler:
+    """A request method beyond tools and resources (prompts, completion, an extension's own)."""
+
+    method: str
+    params: type[BaseModel]
+    handler: Callable[[RequestContext, Any], Awaitable[BaseModel | dict[str, Any] | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerDefinition:
+    """Everything a client can see of one server.
+
+    ``middleware`` runs around every message, inside the layer that maps errors to the wire (the place for the
+    ``requestState`` seal).
+    """
+
+    name: str
+    title: str
+    version: str
+    instructions: str
+    tools: ToolSet
+    resources: ResourceProvider | None = None
+    raw_tools: Sequence[RawTool] = ()
+    raw_handlers: Sequence[RawHandler] = ()
+    middleware: Sequence[ServerMiddleware[Any]] = ()
+
+
+@dataclass(slots=True, eq=False)
+class Peer:
+    """Who is at the other end of one connection, for as long as it lasts.
+
+    ``closers`` run once when the connection ends; ``subscriptions`` are the URIs a 2025-era client asked to be told of.
+    """
+
+    principal: Principal
+    connection: Connection
+    binding: str | None = None
+    subscriptions: set[str] = field(default_factory=set)
+    watching: bool = False
+    closers: list[Callable[[], None]] = field(default_factory=list)
+
+    def close(self) -> None:
+        self.subscriptions.clear()
+        while self.closers:
+            self.closers.pop()()
+
+
+@dataclass(slots=True, eq=False)
+class Caller:
+    """One request: its peer, and how the transport can call it off when its client is gone (``None``: it cannot)."""
+
+    peer: Peer
+    call_off: Callable[[], None] | None = None
+
+
+Identify = Callable[[RequestContext], Caller]
+"""How a transport tells the server who calls."""

@@ -1,0 +1,1 @@
+"""MCP served by real processes, spoken to by real clients and by raw bytes."""
