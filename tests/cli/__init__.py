@@ -1,0 +1,1 @@
+"""The command line and the settings, through real files and real processes."""
