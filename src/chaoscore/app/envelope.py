@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from chaoscore.domain.errors import ChaosError
@@ -23,7 +24,7 @@ class Envelope:
     warnings: tuple[str, ...] = ()
     next_action: str | None = None
     error_code: str | None = None
-    error_details: JsonObject = field(default_factory=dict)
+    error_details: JsonObject | Sequence[Json] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Json]:
         out: dict[str, Json] = {
@@ -72,7 +73,7 @@ def envelope_schema(data: JsonObject) -> dict[str, Json]:
             "error": {
                 "type": "object",
                 "required": ["code", "details"],
-                "properties": {"code": {"type": "string"}, "details": {"type": "object"}},
+                "properties": {"code": {"type": "string"}, "details": {"type": ["object", "array"]}},
             },
         },
     }

@@ -78,7 +78,9 @@ class Capsule:
         return {key: self.document.get(key) for key in keys}
 
 
-def built(session: Session, now: str, overrides: CapsuleOverrides = NOTHING, existing: Capsule | None = None) -> Capsule:
+def built(
+    session: Session, now: str, overrides: CapsuleOverrides = NOTHING, existing: Capsule | None = None
+) -> Capsule:
     """The capsule of the session: each field from the override, else the session, else what stood there before."""
     old = existing.document if existing is not None else {}
     old_context = old.get("contextCapsule")
