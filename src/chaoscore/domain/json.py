@@ -160,14 +160,14 @@ class Unfit:
     fatal: bool = False
 
 
-def unfit_parts(value: Json, *, nesting_max: int, bytes_max: int) -> Iterator[Unfit]:
+def unfit_parts(value: Json, *, nesting_max: int, bytes_max: int, values_max: int | None = None) -> Iterator[Unfit]:
     """Everything that keeps ``value`` from being stored and sent as JSON text, in document order.
 
     NaN, infinities, lone surrogates, integers of more than 1,024 bits; and, ending the search, what is not JSON,
-    nesting deeper than ``nesting_max``, or more than ``bytes_max`` UTF-8 bytes of JSON text without white space.
-    Takes time in proportion to the value or to ``bytes_max``, whichever is less.
+    nesting deeper than ``nesting_max``, more than ``bytes_max`` UTF-8 bytes of JSON text without white space, or more
+    than ``values_max`` values. Takes time in proportion to the value or to the bounds, whichever is less.
     """
-    size = 0
+    size, values = 0, 1
     open_values: list[tuple[object, tuple[str | int, ...]]] = [(value, ())]
     while open_values:
         at, tokens = open_values.pop()
@@ -191,6 +191,10 @@ def unfit_parts(value: Json, *, nesting_max: int, bytes_max: int) -> Iterator[Un
                 yield Unfit(tokens, f"nested deeper than {nesting_max} levels", fatal=True)
                 return
             size += 2 + max(len(at) - 1, 0)
+            values += len(at)
+            if values_max is not None and values > values_max:
+                yield Unfit((), f"more than {values_max} values", fatal=True)
+                return
             if size > bytes_max:
                 break
             if is_array(at):
