@@ -213,6 +213,29 @@ def main() -> None:
                 definition, principal=Principal("local", str(os.getuid())), connection=Connection("conn-fixture")
             )
         )
+    else:
+        from chaoscore.adapters.mcp.http import http_app
+        from chaoscore.adapters.mcp.http_guard import AllowedHosts
+        from chaoscore.adapters.mcp.http_server import event_loop_factory, serve_http
+        from chaoscore.adapters.system.clock import SystemClock
+        from chaoscore.adapters.system.ids import RandomIds
+
+        async def health() -> JsonObject:
+            return {"ok": True, "status": "up"}
+
+        app = http_app(
+            {"/mcp": definition},
+            health=health,
+            allowed=AllowedHosts.for_bind("127.0.0.1"),
+            clock=SystemClock(),
+            ids=RandomIds(),
+        )
+
+        def listening(host: str, port: int) -> None:
+            print(f"listening {host} {port}", file=sys.stderr, flush=True)
+
+        with asyncio.Runner(loop_factory=event_loop_factory()) as runner:
+            runner.run(serve_http(app, "127.0.0.1", int(sys.argv[2]), on_listening=listening))
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from chaoscore.adapters.mcp.definition import RequestContext
 from chaoscore.adapters.mcp.wire import Wire, tool_result
 from chaoscore.app.envelope import failure
 from chaoscore.domain.errors import ChaosError, InvalidInput, NotFound
-from chaoscore.domain.json import type_name
+from chaoscore.domain.json import Json, type_name
 
 log = logging.getLogger(__name__)
 
@@ -57,8 +57,9 @@ class Edge:
 
     def _complete(self, ctx: RequestContext, result: Wire) -> Wire:
         """What the SDK adds to the results it shapes itself."""
-        if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
-            result["resultType"] = "complete"
+        if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            del result["resultType"]
+        else:
             result["_meta"] = {SERVER_INFO_META_KEY: self._server.server_info_stamp}
         return result
 
@@ -85,7 +86,9 @@ def invalid_params(error: ValidationError) -> MCPError:
 
 def protocol_error(error: ChaosError, protocol_version: str) -> MCPError:
     """An error of our own tree, outside a tool."""
-    data = {"code": error.code, "details": error.details}
+    data: dict[str, Json] = {"code": error.code, "details": error.details}
+    if "uri" in error.details:
+        data["uri"] = error.details["uri"]  # where 2026-07-28 wants it
     if isinstance(error, NotFound) and protocol_version not in MODERN_PROTOCOL_VERSIONS:
         return MCPError(RESOURCE_NOT_FOUND_2025, error.message, data)
     if isinstance(error, InvalidInput | NotFound):

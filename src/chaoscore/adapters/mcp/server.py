@@ -102,7 +102,8 @@ class _Tools:
             "tools": [
                 *(wire.tool_definition(spec) for spec in definition.tools.specs),
                 *(item.tool.model_dump(by_alias=True, mode="json", exclude_none=True) for item in raw.values()),
-            ]
+            ],
+            **wire.COMPLETE,
         }
 
     async def list_all(self, _: RequestContext, __: PaginatedRequestParams) -> Wire:
@@ -123,7 +124,7 @@ class _Tools:
                 return await self._run(ctx, caller, params)
             finally:
                 caller.call_off = None
-        return {"content": [], "isError": True}  # nobody is there to read it
+        return {"content": [], "isError": True, **wire.COMPLETE}  # nobody is there to read it
 
     async def _run(self, ctx: RequestContext, caller: Caller, params: CallToolRequestParams) -> Wire:
         pump = None
@@ -151,11 +152,12 @@ def _serve_resources(server: SdkServer, provider: ResourceProvider, identify: Id
         return CallContext(peer.principal, peer.connection, binding=peer.binding)
 
     async def list_resources(ctx: RequestContext, _: PaginatedRequestParams) -> Wire:
-        return {"resources": [wire.resource_entry(item) for item in await provider.resources(context(ctx))]}
+        found = await provider.resources(context(ctx))
+        return {"resources": [wire.resource_entry(item) for item in found], **wire.COMPLETE}
 
     async def list_templates(ctx: RequestContext, _: PaginatedRequestParams) -> Wire:
         found = await provider.templates(context(ctx))
-        return {"resourceTemplates": [wire.template_entry(item) for item in found]}
+        return {"resourceTemplates": [wire.template_entry(item) for item in found], **wire.COMPLETE}
 
     async def read(ctx: RequestContext, params: ReadResourceRequestParams) -> Wire:
         uri = str(params.uri)

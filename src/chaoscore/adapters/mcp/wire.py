@@ -26,6 +26,9 @@ DEPTH_MAX = 150
 
 Wire = dict[str, Any]
 
+COMPLETE: Wire = {"resultType": "complete"}
+"""What 2026-07-28 wants in every result; the SDK leaves it out where an older revision does not know it."""
+
 
 def tool_definition(spec: ToolSpec) -> Wire:
     """One entry of ``tools/list``."""
@@ -53,6 +56,7 @@ def tool_result(envelope: Envelope) -> Wire:
         "content": [{"type": "text", "text": text_of(structured, data_text)}],
         "structuredContent": structured,
         "isError": not structured["ok"],
+        **COMPLETE,
     }
 
 
@@ -93,7 +97,7 @@ def resource_contents(uri: str, content: ResourceContent) -> Wire:
         import base64
 
         entry["blob"] = base64.b64encode(content.content).decode("ascii")
-    return {"contents": [entry]}
+    return {"contents": [entry], **COMPLETE}
 
 
 def _named(item: Resource | ResourceTemplate, out: Wire) -> Wire:
