@@ -57,8 +57,14 @@ class ChainedEvent:
 
 
 def chain_mac(key: bytes, seq: int, previous_mac: str, body: str) -> str:
-    """HMAC-SHA256 over {previous mac, seq, body}, as 64 hex digits."""
-    return hmac.new(key, f"{previous_mac}\n{seq}\n{body}".encode("ascii"), hashlib.sha256).hexdigest()
+    """HMAC-SHA256 over {previous mac, seq, body}, as 64 hex digits. Total: a body that somebody altered may hold any
+    text, and must not verify."""
+    text = f"{previous_mac}\n{seq}\n{body}".encode("utf-8", "surrogatepass")
+    return hmac.new(key, text, hashlib.sha256).hexdigest()
+
+
+def _same(left: str, right: str) -> bool:
+    return hmac.compare_digest(left.encode("utf-8", "surrogatepass"), right.encode("utf-8", "surrogatepass"))
 
 
 def event_body(event: AuditEvent) -> str:
@@ -97,12 +103,12 @@ def verify_chain(key: bytes, events: Iterable[ChainedEvent], checkpoint: Checkpo
         if event.seq != expected:
             fault = f"event {expected} is missing: the next one is {event.seq}"
             return ChainReport(count, Checkpoint(count, previous), fault, expected)
-        if not hmac.compare_digest(chain_mac(key, event.seq, previous, event.body), event.mac):
+        if not _same(chain_mac(key, event.seq, previous, event.body), event.mac):
             fault = f"event {event.seq} was altered, moved or written without the key"
             return ChainReport(count, Checkpoint(count, previous), fault, event.seq)
         previous, count = event.mac, event.seq
         if checkpoint is not None and count == checkpoint.seq:
-            if not hmac.compare_digest(previous, checkpoint.mac):
+            if not _same(previous, checkpoint.mac):
                 fault = f"event {count} differs from the checkpoint kept outside the database"
                 return ChainReport(count, Checkpoint(count, previous), fault, count)
             seen_checkpoint = True

@@ -15,7 +15,7 @@ from chaoscore.domain.json import Json, JsonObject, digest
 Risk = Literal["low", "medium", "high"]
 SinkKind = Literal["url", "path", "recipient"]
 
-NAME = re.compile(r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+$")
+NAME = re.compile(r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+\Z")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from chaoscore.domain.json import Json, MissingPath, equal, is_array, is_object, resolve_pointer, type_name
+from chaoscore.domain.json import Json, MissingPath, brief, equal, is_array, is_object, resolve_pointer, type_name
 
 Operator = Literal["eq", "ne", "lt", "le", "gt", "ge", "in", "contains", "exists", "absent", "type", "length"]
 OPERATORS: tuple[Operator, ...] = (
@@ -79,7 +79,7 @@ def apply_checks(checks: Sequence[Check], output: Json) -> tuple[CheckResult, ..
 
 
 def _say(check: Check) -> str:
-    return check.op if check.op == "exists" else f"{check.op} {check.value!r}"[:120]
+    return check.op if check.op == "exists" else f"{check.op} {brief(check.value)}"
 
 
 def _holds(op: Operator, found: Json, value: Json) -> bool:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from typing import Literal
+from unicodedata import normalize
 
 from chaoscore.domain.errors import InvalidInput
-from chaoscore.domain.json import Json, canonical_text
+from chaoscore.domain.json import Json, pointer_join, unfit_parts
 
 Kind = Literal["semantic", "episodic", "procedural"]
 
 KEY_CHARS_MAX = 200
 VALUE_BYTES_MAX = 262_144
+VALUE_NESTING_MAX = 64
 TAGS_MAX = 32
 TAG_CHARS_MAX = 64
 TTL_SECONDS_MAX = 10 * 366 * 86_400
@@ -90,31 +92,49 @@ class NewMemory:
 
     def validated(self) -> NewMemory:
         """This write if it keeps every bound. Raises ``InvalidInput`` naming the key."""
-        if not self.key or len(self.key) > KEY_CHARS_MAX or "\x00" in self.key:
-            raise InvalidInput(f"key must have 1 to {KEY_CHARS_MAX} characters and no NUL", key="key")
-        if len(self.tags) > TAGS_MAX or any(not tag or len(tag) > TAG_CHARS_MAX for tag in self.tags):
-            raise InvalidInput(f"tags: at most {TAGS_MAX}, each of 1 to {TAG_CHARS_MAX} characters", key="tags")
+        if not _is_text(self.key, KEY_CHARS_MAX):
+            raise InvalidInput(f"key must be Unicode text of 1 to {KEY_CHARS_MAX} characters without NUL", key="key")
+        if len(self.tags) > TAGS_MAX or not all(_is_text(tag, TAG_CHARS_MAX) for tag in self.tags):
+            raise InvalidInput(
+                f"tags: at most {TAGS_MAX}, each Unicode text of 1 to {TAG_CHARS_MAX} characters without NUL",
+                key="tags",
+            )
         if self.ttl_seconds is not None and not 0 < self.ttl_seconds <= TTL_SECONDS_MAX:
             raise InvalidInput(f"ttl_seconds must be above 0 and at most {TTL_SECONDS_MAX}", key="ttl_seconds")
         if self.expect_version is not None and self.expect_version < 0:
             raise InvalidInput("expect_version must be 0 (must not exist) or a version", key="expect_version")
-        size = len(canonical_text(self.value))
-        if size > VALUE_BYTES_MAX:
-            raise InvalidInput(f"value has {size} bytes, at most {VALUE_BYTES_MAX} are kept", key="value")
+        for unfit in unfit_parts(self.value, nesting_max=VALUE_NESTING_MAX, bytes_max=VALUE_BYTES_MAX):
+            where = f"value{pointer_join(*unfit.tokens)}".encode("ascii", "backslashreplace").decode("ascii")
+            raise InvalidInput(f"{where[:200]}: {unfit.reason}", key="value")
         return self
 
 
+def _is_text(text: str, chars_max: int) -> bool:
+    """Whether a store can keep it as a name: Unicode that UTF-8 can write, without NUL."""
+    if not 0 < len(text) <= chars_max or "\x00" in text:
+        return False
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 _WORD = re.compile(r"[^\W_]+", re.UNICODE)
-_CJK = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f]+")
+_CJK = re.compile(
+    "[\u3005-\u3007\u3040-\u30ff\u3100-\u312f\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003134f]+"
+)
 
 
 def search_tokens(text: str) -> list[str]:
-    """Lower-cased words, and single characters plus overlapping bigrams of every CJK stretch.
+    """Words in the one form that is compared (compatibility characters and case folded), and single characters plus
+    overlapping bigrams of every CJK stretch.
 
-    A two-character Chinese word is found because it is one of the bigrams.
+    A two-character Chinese word is found because it is one of the bigrams. Total for any text.
     """
     tokens: list[str] = []
-    for word in _WORD.findall(text.lower()):
+    for word in _WORD.findall(_folded(text)):
         at = 0
         for stretch in _CJK.finditer(word):
             if stretch.start() > at:
@@ -126,3 +146,8 @@ def search_tokens(text: str) -> list[str]:
         if at < len(word):
             tokens.append(word[at:])
     return tokens
+
+
+def _folded(text: str) -> str:
+    # Folding case can undo the composed form (Unicode 3.13, D147), hence the second pass.
+    return normalize("NFKC", normalize("NFKC", text).casefold())
