@@ -129,8 +129,8 @@ def status_failure(status: int, headers: Mapping[str, str], body: object, names:
     wait = retry_after_seconds(headers)
     may_retry = headers.get("x-should-retry") != "false"
     if status == 429:
-        code = body.get("code") or body.get("type") if is_object(body) else None
-        if code in ("insufficient_quota", "billing_error"):
+        inner = body.get("error", body) if is_object(body) else None
+        if is_object(inner) and (inner.get("code") or inner.get("type")) in ("insufficient_quota", "billing_error"):
             message = f"{who} has no quota left{tail}; check the account's billing"
             return Failure(ProviderRateLimited(message), status=status)
         error = ProviderRateLimited(f"{who} limits the rate (HTTP 429){tail}; wait and try again")

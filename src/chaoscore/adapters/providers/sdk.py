@@ -130,21 +130,19 @@ async def send(
             connection.url, tls, connection.try_seconds, connection.answer_bytes_max
         ) as http:
             content = (await call(http)).http_response.content
-    except transport.AnswerTooLarge:
-        mib = connection.answer_bytes_max / 1_048_576
-        failure = Failure(
-            ProviderOutputInvalid(f"the answer of {who} is larger than {mib:g} MiB; it was not read to its end")
-        )
-    except transport.AnswerEncoded:
-        failure = not_understood(who, "it came compressed although that was not asked for")
+    except transport.Unread as error:
+        failure = _unread(error, who)
     except errors.timed_out:
         failure = Failure(ProviderUnavailable(f"{who} stopped answering; try again later"), retry=True)
     except errors.connection as error:
-        why = type(error.__cause__).__name__ if error.__cause__ is not None else "connection failed"
-        failure = Failure(
-            ProviderUnavailable(f"{who} could not be reached, or broke the connection ({why}); check its address"),
-            retry=True,
-        )
+        # One SDK lets the transport's exceptions through, the other wraps them.
+        cause = error.__cause__
+        if isinstance(cause, transport.Unread):
+            failure = _unread(cause, who)
+        else:
+            why = f" ({type(cause).__name__})" if cause is not None else ""
+            message = f"{who} could not be reached, or broke the connection{why}; check its address"
+            failure = Failure(ProviderUnavailable(message), retry=True)
     except errors.status as error:
         told = cast("_StatusError", error)
         failure = status_failure(told.status_code, told.response.headers, told.body, names, redactor)
@@ -155,6 +153,10 @@ async def send(
     except ValueError:
         body = None
     return body if is_object(body) else not_understood(who, "it is not a JSON object; check the base URL")
+
+
+def _unread(error: Exception, who: str) -> Failure:
+    return Failure(ProviderOutputInvalid(f"the answer of {who} {error}"))
 
 
 def _is_loopback(host: str) -> bool:

@@ -15,12 +15,12 @@ import httpx2
 _LOUD = ("openai", "anthropic", "httpx2", "httpcore2", "httpx", "httpcore")
 
 
-class AnswerTooLarge(Exception):
-    """The server sent more than the bound; reading stopped there."""
+class Unread(Exception):
+    """The body was not read, or not to its end; the message says why and holds nothing of it."""
 
 
-class AnswerEncoded(Exception):
-    """The server compressed its answer although it was asked not to."""
+def _too_large(bytes_max: int) -> Unread:
+    return Unread(f"is larger than {bytes_max / 1_048_576:g} MiB; it was not read to its end")
 
 
 class _Bounded(httpx2.AsyncByteStream):
@@ -35,7 +35,7 @@ class _Bounded(httpx2.AsyncByteStream):
         async for chunk in self._inner:
             seen += len(chunk)
             if seen > self._bytes_max:
-                raise AnswerTooLarge
+                raise _too_large(self._bytes_max)
             yield chunk
 
     async def aclose(self) -> None:
@@ -52,16 +52,16 @@ def tls_context(base_url: str) -> ssl.SSLContext:
 def bounded_client(base_url: str, tls: ssl.SSLContext, try_seconds: float, answer_bytes_max: int) -> httpx2.AsyncClient:
     """A client for one call. The environment's proxies are asked for HTTPS alone: a plain HTTP server is near.
 
-    An answer above ``answer_bytes_max`` raises ``AnswerTooLarge`` while it is read. Compression is not asked for, so
-    that the bytes on the wire are the bytes in memory; an answer that comes compressed raises ``AnswerEncoded``.
+    An answer above ``answer_bytes_max`` raises ``Unread`` while it is read. Compression is not asked for, so that the
+    bytes on the wire are the bytes in memory; an answer that comes compressed raises ``Unread`` too.
     """
 
     async def bound(response: httpx2.Response) -> None:
         if response.headers.get("content-encoding", "identity").lower() != "identity":
-            raise AnswerEncoded
+            raise Unread("came compressed although that was not asked for; it was not read")
         announced = response.headers.get("content-length", "")
         if announced.isdigit() and (len(announced) > 18 or int(announced) > answer_bytes_max):
-            raise AnswerTooLarge
+            raise _too_large(answer_bytes_max)
         if isinstance(response.stream, httpx2.AsyncByteStream):
             response.stream = _Bounded(response.stream, answer_bytes_max)
 

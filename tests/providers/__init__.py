@@ -1,0 +1,1 @@
+"""Providers against real HTTP servers on loopback."""
