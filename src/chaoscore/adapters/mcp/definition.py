@@ -83,9 +83,14 @@ class Peer:
 
 @dataclass(slots=True, eq=False)
 class Caller:
-    """One request: its peer, and how the transport can call it off when its client is gone (``None``: it cannot)."""
+    """One request and its peer.
+
+    ``may_vanish``: the client of a 2025-era HTTP request can be gone without a word, and the transport then cancels the
+    call with ``call_off``. All other ways of cancelling are the SDK's own.
+    """
 
     peer: Peer
+    may_vanish: bool = False
     call_off: Callable[[], None] | None = None
 
 

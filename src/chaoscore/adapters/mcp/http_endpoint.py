@@ -110,7 +110,7 @@ class McpEndpoint:
             await _refuse_rpc(send, 404, "unknown or expired session; send initialize to open another")
             return
         with self._sessions.using(session_id, session):
-            await self._serve(exchange, Caller(session.peer), session_id, None)
+            await self._serve(exchange, Caller(session.peer, not self._resumable), session_id, None)
 
     async def _serve(
         self, exchange: _Exchange, caller: Caller, session_id: str | None, opening: Principal | None
@@ -129,7 +129,7 @@ class McpEndpoint:
 
         if scope["method"] == "POST":
             send = negotiate(scope)(exchange.send)
-            if session_id is not None and not self._resumable:
+            if caller.may_vanish:
                 exchange.on_gone = lambda: caller.call_off and caller.call_off()
         await self._manager.handle_request(scope, exchange.receive, watched)
         if exchange.unfinished and self._stopping.is_set():

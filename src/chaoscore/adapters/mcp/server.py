@@ -116,8 +116,8 @@ class _Tools:
         if raw is not None:
             return await raw.handler(ctx, params)
         caller = self._identify(ctx)
-        # An HTTP client that is gone calls its 2025-era request off through this scope; the other ways of
-        # cancelling are the SDK's own.
+        if not caller.may_vanish:
+            return await self._run(ctx, caller, params)
         with anyio.CancelScope() as scope:
             caller.call_off = scope.cancel
             try:

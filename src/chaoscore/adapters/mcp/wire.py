@@ -8,7 +8,7 @@ would leave the caller without any answer to an effect that has happened.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pydantic_core
@@ -22,7 +22,7 @@ TEXT_CHARS_MAX = 24_000
 """Characters of one text content. The structured content is never cut."""
 
 DEPTH_MAX = 150
-"""Levels of nesting in a result; the SDK's serializer refuses 255."""
+"""Levels of nesting in a result. The serializer refuses 255, and common parsers 200."""
 
 Wire = dict[str, Any]
 
@@ -110,28 +110,38 @@ def _named(item: Resource | ResourceTemplate, out: Wire) -> Wire:
 def _encodable(envelope: Envelope) -> tuple[Wire, str]:
     """The envelope as plain JSON, and its data as JSON text."""
     structured: Wire = envelope.to_json()
-    try:
-        whole = pydantic_core.to_json(structured)
-        if b"NaN" not in whole and b"Infinity" not in whole and _shallow(structured):
-            return structured, pydantic_core.to_json(structured["data"]).decode()
-    except (pydantic_core.PydanticSerializationError, RecursionError):
-        pass
+    data_text = _json_text(structured["data"])
+    rest = {key: value for key, value in structured.items() if key != "data"}
+    if data_text is not None and _json_text(rest) is not None:
+        return structured, data_text
     changes: set[str] = set()
     mended: Wire = _mend(structured, DEPTH_MAX, changes)
     mended["warnings"] = [*mended["warnings"], *(f"the result could not be sent as it was: {why}" for why in changes)]
     return mended, pydantic_core.to_json(mended["data"]).decode()
 
 
+def _json_text(value: object) -> str | None:
+    """``None`` when ``value`` is not plain JSON of bounded depth."""
+    try:
+        text = pydantic_core.to_json(value)
+    except (pydantic_core.PydanticSerializationError, RecursionError):
+        return None
+    if b"NaN" in text or b"Infinity" in text:  # or a text that says so: mending then changes nothing
+        return None
+    if text.count(b"{") + text.count(b"[") > DEPTH_MAX and not _shallow(value):
+        return None
+    return text.decode()
+
+
 def _shallow(value: object) -> bool:
-    """Whether ``value`` nests at most ``DEPTH_MAX`` levels, and of plain types only."""
+    """Whether ``value`` nests at most ``DEPTH_MAX`` levels."""
     level: list[object] = [value]
     for _ in range(DEPTH_MAX):
         below: list[object] = []
         for item in level:
-            if isinstance(item, dict):
-                below.extend(child for child in item.values() if isinstance(child, dict | list | tuple))
-            elif isinstance(item, list | tuple):
-                below.extend(child for child in item if isinstance(child, dict | list | tuple))
+            children = item.values() if isinstance(item, dict) else item
+            assert isinstance(children, Iterable)
+            below.extend(child for child in children if isinstance(child, dict | list | tuple))
         if not below:
             return True
         level = below
