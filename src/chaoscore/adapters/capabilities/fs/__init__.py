@@ -1,0 +1,1 @@
+"""``fs.*``: files below operator-named folders. One file per capability; ``confine`` decides what may be touched."""
