@@ -98,7 +98,6 @@ class InteractionService:
                     "chaoscore decide"
                 )
             checks.known_name("decisionId", request.decision_id)
-            checks.not_blank("selectedBy", request.selected_by)
             for key, value in (("freeformValue", request.choice.freeform), ("rationale", request.choice.rationale)):
                 checks.within(key, value, self.limits.answer_bytes_max)
             checks.texts_within("selectedOptionIds", request.choice.option_ids, self.limits)

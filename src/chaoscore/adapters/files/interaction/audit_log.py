@@ -1,0 +1,65 @@
+"""``audit.jsonl`` and each decision's own part of it: one line per event, one append per operation.
+
+A tail that a crash tore off is fenced by a newline, so that it spoils one line and never the next.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from chaoscore.adapters.files.interaction.encoding import line
+from chaoscore.adapters.files.interaction.fileops import FileOps
+from chaoscore.adapters.files.interaction.folder import Folder
+from chaoscore.domain.interaction.names import AUDIT_PATH
+from chaoscore.domain.json import JsonObject
+
+
+def append(folder: Folder, lines: Sequence[JsonObject], durable: bool) -> list[str]:
+    """Append all lines; what could not be written comes back as warnings naming the file."""
+    if not lines:
+        return []
+    parts: dict[str, list[bytes]] = {AUDIT_PATH: []}
+    for document in lines:
+        encoded = line(document)
+        parts[AUDIT_PATH].append(encoded)
+        decision = document.get("decisionId")
+        if isinstance(decision, str) and decision:
+            parts.setdefault(f"decisions/{decision}/audit.jsonl", []).append(encoded)
+    warnings = []
+    for relative, chunks in parts.items():
+        try:
+            if _append(folder.ops, folder.path(relative), b"".join(chunks), durable and relative == AUDIT_PATH):
+                warnings.append(f"{relative} had a torn last line; it was fenced off")
+        except OSError as error:
+            why = (error.strerror or "failed").lower()
+            warnings.append(f"{relative}: the audit line could not be written ({why}); what it would record happened")
+    return warnings
+
+
+def archive(folder: Folder, relative: str, lines: Sequence[JsonObject]) -> list[str]:
+    """Append lines to a file of ours in the archive; warnings when it cannot be done."""
+    try:
+        directory = folder.path(relative.rpartition("/")[0])
+        if not os.path.isdir(directory):
+            folder.ops.mkdir(directory)
+        _append(folder.ops, folder.path(relative), b"".join(line(document) for document in lines), False)
+    except OSError as error:
+        return [f"{relative} could not be written ({(error.strerror or 'failed').lower()})"]
+    return []
+
+
+def _append(ops: FileOps, path: str, data: bytes, durable: bool) -> bool:
+    """Whether a torn tail was fenced."""
+    fd = ops.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW)
+    try:
+        size = ops.fstat(fd).size
+        torn = size > 0 and ops.pread(fd, 1, size - 1) != b"\n"
+        rest = b"\n" + data if torn else data
+        while rest:
+            rest = rest[ops.write(fd, rest) :]
+        if durable:
+            ops.fdatasync(fd)
+        return torn
+    finally:
+        ops.close(fd)

@@ -1,0 +1,204 @@
+"""Writing several documents so that the operation either happened or did not.
+
+First everything is written to temporary files and synced where the law of durability asks for it: whatever a full or
+broken disk refuses is refused here, with the old state whole. Then the files are moved into place in order. The first
+one decides: before it, a failure undoes what was done; after it, the operation has happened, a failure is a warning
+naming the file, and self-healing finishes the rest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from chaoscore.adapters.files.interaction.fileops import FileOps, storage_error
+from chaoscore.adapters.files.interaction.folder import Folder
+from chaoscore.domain.errors import Conflict
+
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """``exclusive`` never replaces; ``durable`` syncs the content before it is moved into place."""
+
+    relative: str
+    data: bytes
+    exclusive: bool = False
+    durable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Set a file aside."""
+
+    source: str
+    target: str
+
+
+Step = Put | Move
+
+
+class Commit:
+    """One use. ``prepare`` then ``apply``; ``abandon`` instead of ``apply`` leaves no trace."""
+
+    def __init__(self, folder: Folder, steps: Sequence[Step], temporary: Callable[[str], str]) -> None:
+        self._folder = folder
+        self._ops: FileOps = folder.ops
+        self._steps = steps
+        self._temporary = temporary
+        self._temps: dict[str, str] = {}
+        self._made: list[str] = []
+        self._undo: list[Callable[[], None]] = []
+        self.warnings: list[str] = []
+
+    def prepare(self) -> None:
+        """Raises ``StorageError`` and ``Conflict`` with nothing changed."""
+        try:
+            for step in self._steps:
+                self._prepare(step)
+        except OSError as error:
+            self.abandon()
+            raise _specific(error, step) from error
+        except Exception:
+            self.abandon()
+            raise
+
+    def abandon(self) -> None:
+        """Undo what can be undone; what cannot is swept later or healed."""
+        for undo in reversed(self._undo):
+            _quietly(undo)
+        self._undo.clear()
+        for temporary in self._temps.values():
+            _quietly(self._ops.unlink, temporary)
+        self._temps.clear()
+        for directory in reversed(self._made):
+            _quietly(self._ops.rmdir, self._folder.path(directory))
+        self._made.clear()
+
+    def apply(self) -> None:
+        """Raises ``StorageError`` and ``Conflict`` only when nothing happened."""
+        decided = False
+        for step in self._steps:
+            try:
+                if decided:
+                    self._place(step)
+                else:
+                    decided = self._decide(step)
+            except OSError as error:
+                if not decided:
+                    self.abandon()
+                    raise _specific(error, step) from error
+                why = (error.strerror or "failed").lower()
+                self.warnings.append(f"{_name(step)} could not be written ({why}); the operation happened all the same")
+        for temporary in self._temps.values():
+            _quietly(self._ops.unlink, temporary)
+
+    def _prepare(self, step: Step) -> None:
+        if isinstance(step, Move):
+            self._directory(step.target.rpartition("/")[0])
+            return
+        directory = step.relative.rpartition("/")[0]
+        if directory:
+            self._directory(directory, exclusive=step.exclusive and step.relative.endswith("/decision.json"))
+        temporary = self._temporary(self._folder.path(step.relative))
+        fd = self._ops.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        self._temps[step.relative] = temporary
+        try:
+            rest = step.data
+            while rest:
+                rest = rest[self._ops.write(fd, rest) :]
+            if step.durable:
+                self._ops.fsync(fd)
+        finally:
+            self._ops.close(fd)
+
+    def _directory(self, relative: str, exclusive: bool = False) -> None:
+        """Make it and what is above it. ``exclusive`` raises ``FileExistsError`` when it is there."""
+        parent = relative.rpartition("/")[0]
+        if parent:
+            self._directory(parent)
+        try:
+            self._ops.mkdir(self._folder.path(relative))
+        except FileExistsError:
+            if exclusive and relative not in self._made:
+                raise
+        else:
+            self._made.append(relative)
+
+    def _decide(self, step: Step) -> bool:
+        """Place with a way back, and make it durable; whether this was the step that decides."""
+        if isinstance(step, Move):
+            self._ops.rename(self._folder.path(step.source), self._folder.path(step.target))
+            self._undo.append(lambda: self._ops.rename(self._folder.path(step.target), self._folder.path(step.source)))
+            return False
+        path = self._folder.path(step.relative)
+        backup = None if step.exclusive else self._backup(path)
+        if backup is not None:
+            self._temps[f"{step.relative} before"] = backup
+        self._place(step)
+        if backup is not None:
+            self._undo.append(lambda: self._ops.rename(backup, path))
+        else:
+            self._undo.append(lambda: self._ops.unlink(path))
+        if step.durable:
+            self._sync(step.relative)
+        self._undo.clear()
+        self._made.clear()
+        return True
+
+    def _place(self, step: Step) -> None:
+        if isinstance(step, Move):
+            self._ops.rename(self._folder.path(step.source), self._folder.path(step.target))
+            return
+        temporary, path = self._temps[step.relative], self._folder.path(step.relative)
+        if not step.exclusive:
+            self._ops.rename(temporary, path)
+            del self._temps[step.relative]
+            return
+        try:
+            self._ops.link(temporary, path)
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            if os.path.lexists(path):
+                raise FileExistsError(errno.EEXIST, "file exists") from error
+            self._ops.rename(temporary, path)
+            del self._temps[step.relative]
+
+    def _backup(self, path: str) -> str | None:
+        backup = self._temporary(path)
+        try:
+            self._ops.link(path, backup)
+        except OSError:
+            return None
+        return backup
+
+    def _sync(self, relative: str) -> None:
+        """The directory of the file, and every directory that got a new entry on the way."""
+        directories = [relative.rpartition("/")[0]]
+        directories += [made.rpartition("/")[0] for made in reversed(self._made)]
+        for directory in dict.fromkeys(directories):
+            fd = self._ops.open(self._folder.path(directory) if directory else self._folder.root, os.O_RDONLY)
+            try:
+                self._ops.fsync(fd)
+            finally:
+                self._ops.close(fd)
+
+
+def _name(step: Step) -> str:
+    return step.relative if isinstance(step, Put) else step.source
+
+
+def _specific(error: OSError, step: Step) -> Exception:
+    if isinstance(error, FileExistsError):
+        return Conflict(f"{_name(step)} is there already and is never written over; look at it first")
+    return storage_error(error, _name(step))
+
+
+def _quietly(action: Callable[..., None], *arguments: str) -> None:
+    with contextlib.suppress(OSError):
+        action(*arguments)

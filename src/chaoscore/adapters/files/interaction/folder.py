@@ -1,0 +1,119 @@
+"""Reading the folder: bounded, whole, and never through a symbolic link that leads out of it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+from chaoscore.adapters.files.interaction.encoding import NotJson, loads
+from chaoscore.adapters.files.interaction.fileops import FileOps, Stat, storage_error
+from chaoscore.domain.interaction.errors import MalformedState
+from chaoscore.domain.json import Json
+
+_CHUNK = 1 << 20
+
+
+class Folder:
+    """``root`` may itself be a symbolic link; nothing below it may lead out."""
+
+    def __init__(self, root: Path, ops: FileOps, bytes_max: int) -> None:
+        self.root = str(root)
+        self.ops = ops
+        self._bytes_max = bytes_max
+
+    def path(self, relative: str) -> str:
+        return f"{self.root}/{relative}"
+
+    def exists(self) -> bool:
+        return os.path.isdir(self.root)
+
+    def stat(self, relative: str) -> Stat | None:
+        """Of the entry itself; ``None`` when nothing is there."""
+        try:
+            return self.ops.lstat(self.path(relative))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise storage_error(error, relative) from error
+
+    def names(self, directory: str) -> list[tuple[str, bool]]:
+        """Entries with whether each is a real directory, byte-wise ascending; nothing for a missing directory."""
+        try:
+            self._require_inside(directory)
+            return sorted(self.ops.scan(self.path(directory)), key=lambda entry: os.fsencode(entry[0]))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            raise storage_error(error, directory) from error
+
+    def load(self, relative: str) -> Json | None:
+        """The JSON document, ``None`` when there is none. Raises ``MalformedState``, ``StorageError``."""
+        data = self.content(relative)
+        return None if data is None else self.parse(relative, data)
+
+    def parse(self, relative: str, data: bytes) -> Json:
+        try:
+            return loads(data)
+        except NotJson as error:
+            raise malformed(relative, str(error)) from None
+
+    def content(self, relative: str) -> bytes | None:
+        """The whole file, ``None`` when there is none or only a link to nothing."""
+        try:
+            directory = relative.rpartition("/")[0]
+            if directory:
+                self._require_inside(directory)
+            fd = self._open(relative)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except PermissionError:
+            raise malformed(relative, "it may not be read") from None
+        except OSError as error:
+            if error.errno in (errno.ENAMETOOLONG, errno.EINVAL):
+                return None
+            raise storage_error(error, relative) from error
+        try:
+            return self._read(fd, relative)
+        except OSError as error:
+            raise storage_error(error, relative) from error
+        finally:
+            self.ops.close(fd)
+
+    def _open(self, relative: str) -> int:
+        path = self.path(relative)
+        flags = os.O_RDONLY | os.O_NONBLOCK
+        try:
+            return self.ops.open(path, flags | os.O_NOFOLLOW)
+        except OSError as error:
+            if error.errno != errno.ELOOP:
+                raise
+        self._require_inside(relative)
+        return self.ops.open(path, flags)
+
+    def _read(self, fd: int, relative: str) -> bytes:
+        found = self.ops.fstat(fd)
+        if not stat.S_ISREG(found.mode):
+            raise malformed(relative, "it is not a regular file")
+        if found.size > self._bytes_max:
+            raise malformed(relative, f"it has more than {self._bytes_max} bytes")
+        parts = []
+        while part := self.ops.read(fd, _CHUNK):
+            parts.append(part)
+        return b"".join(parts)
+
+    def _require_inside(self, relative: str) -> None:
+        """A link on the way must stay below the root."""
+        at = ""
+        for part in relative.split("/"):
+            at = f"{at}/{part}" if at else part
+            found = self.ops.lstat(self.path(at))
+            if stat.S_ISLNK(found.mode):
+                real, base = self.ops.realpath(self.path(at)), self.ops.realpath(self.root)
+                if real != base and not real.startswith(base.rstrip("/") + "/"):
+                    raise malformed(at, "it is a symbolic link that leads out of the interactions folder")
+
+
+def malformed(relative: str, why: str) -> MalformedState:
+    return MalformedState(f"{relative} cannot be understood: {why}; repair or remove it", path=relative)

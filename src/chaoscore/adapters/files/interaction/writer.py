@@ -1,0 +1,263 @@
+"""From a unit's buffer to the disk: documents, derived files, audit lines, in an order that crashes can heal from.
+
+Runs under the write lock. Before the first file is moved into place and after the last, the lock is looked at: a peer
+may have taken it away, and then the work starts over, or what the peer overwrote is applied again.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+
+from chaoscore.adapters.files.interaction import audit_log, schemas
+from chaoscore.adapters.files.interaction import facts as f
+from chaoscore.adapters.files.interaction.commit import Commit, Put, Step
+from chaoscore.adapters.files.interaction.encoding import pretty
+from chaoscore.adapters.files.interaction.fileops import storage_error
+from chaoscore.adapters.files.interaction.folder import Folder
+from chaoscore.adapters.files.interaction.settings import FolderSettings
+from chaoscore.adapters.files.interaction.unit import FileUnit, Written
+from chaoscore.adapters.files.interaction.write_lock import WriteLock
+from chaoscore.app.ports import Clock
+from chaoscore.domain.errors import ChaosError
+from chaoscore.domain.interaction import names
+from chaoscore.domain.interaction.capsule import Capsule
+from chaoscore.domain.interaction.decision import Decision
+from chaoscore.domain.interaction.derived import active_pointer, contents, decision_entry, session_entry
+from chaoscore.domain.interaction.event import Event
+from chaoscore.domain.interaction.lock import Lock, LockTable
+from chaoscore.domain.interaction.session import Session
+from chaoscore.domain.interaction.states import SESSION_TERMINAL
+from chaoscore.domain.json import Json, JsonObject
+
+_ENTRY_BYTES_LEAST = 150
+_REAPPLIED_MAX = 5
+
+
+class LockLost(Exception):
+    """A peer took the lock away before anything was written."""
+
+
+class Writer:
+    def __init__(
+        self,
+        settings: FolderSettings,
+        folder: Folder,
+        catalog: f.Catalog,
+        rules: schemas.Schemas,
+        lock: WriteLock,
+        clock: Clock,
+        hex_digits: Callable[[int], str],
+    ) -> None:
+        self._settings = settings
+        self._folder = folder
+        self._catalog = catalog
+        self._schemas = rules
+        self._lock = lock
+        self._clock = clock
+        self._hex = hex_digits
+
+    def make_root(self) -> None:
+        """Create the folder, durably. Raises ``StorageError``."""
+        missing, at = [], os.path.abspath(self._folder.root)
+        while not os.path.isdir(at) and at != os.path.dirname(at):
+            missing.append(at)
+            at = os.path.dirname(at)
+        try:
+            for directory in reversed(missing):
+                try:
+                    self._folder.ops.mkdir(directory)
+                except FileExistsError:
+                    continue
+                self._sync_directory(os.path.dirname(directory))
+        except OSError as error:
+            raise storage_error(error, os.path.basename(self._folder.root)) from error
+
+    def write(self, unit: FileUnit) -> None:
+        """Write what the unit put. Raises ``StorageError`` and ``Conflict`` when nothing happened, ``LockLost``."""
+        archived = self._prune_locks(unit)
+        documents = unit.buffer.documents()
+        events = self._lines(unit, unit.buffer.events())
+        steps = [*unit.buffer.steps(), *self._derived(unit)]
+        self._seed()
+        commit = Commit(self._folder, steps, self._temporary)
+        commit.prepare()
+        try:
+            self._settle()
+        except LockLost:
+            commit.abandon()
+            raise
+        commit.apply()
+        unit.warnings.extend(commit.warnings)
+        answered = any(line.get("eventType") == "decision-answered" for line in events)
+        unit.warnings.extend(audit_log.append(self._folder, events, durable=answered))
+        unit.warnings.extend(archived())
+        if not self._lock.is_ours():
+            self._reapply(unit, steps)
+        for written in documents.values():
+            self._tell_catalog(written)
+        unit.settled()
+
+    def _settle(self) -> None:
+        """Give a peer that judged the lock a moment ago the time to take it away, then look."""
+        rest = self._lock.published_at + self._settings.settle_seconds - self._clock.monotonic()
+        if rest > 0:
+            time.sleep(min(rest, self._settings.settle_seconds))
+        if not self._lock.is_ours():
+            raise LockLost
+
+    def _seed(self) -> None:
+        absent = schemas.missing(self._settings.schema_dir)
+        if absent:
+            schemas.seed(self._settings.schema_dir, self._folder.ops, kinds=absent)
+
+    def _lines(self, unit: FileUnit, events: Sequence[Event]) -> list[JsonObject]:
+        """Audit lines; one that breaks a schema becomes a warning, never an error for a done thing."""
+        out: list[JsonObject] = []
+        for event in events:
+            stamp = names.instant_text(int(self._clock.now() * 1000))
+            line = event.to_json(names.event_id(stamp[:10], self._hex(16)), stamp)
+            try:
+                self._schemas.require("audit-event", f"audit-event {line['eventId']}", line)
+            except ChaosError as error:
+                unit.warnings.append(f"an audit line was not written: {error.message}")
+                continue
+            out.append(line)
+        return out
+
+    def _derived(self, unit: FileUnit) -> list[Step]:
+        """``active.json`` always; ``index.json`` while it is small."""
+        out: list[Step] = []
+        waiting = unit.waiting_decisions()
+        ready = [s.command_run_id for s in unit.unfinished_sessions() if s.state == "ready-to-resume"]
+        self._add_derived(unit, out, "active", names.ACTIVE_PATH, active_pointer(waiting, ready, unit.now))
+        table = self._contents(unit)
+        if table is not None:
+            self._add_derived(unit, out, "index", names.INDEX_PATH, table)
+        return out
+
+    def _add_derived(self, unit: FileUnit, out: list[Step], kind: str, relative: str, document: JsonObject) -> None:
+        try:
+            self._schemas.require(kind, kind, document)
+        except ChaosError as error:
+            unit.warnings.append(f"{relative} was not written: {error.message}")
+            return
+        data = pretty(document)
+        if kind != "index" or len(data) <= self._settings.limits.index_bytes_max:
+            out.append(Put(relative, data, durable=False))
+
+    def _contents(self, unit: FileUnit) -> dict[str, Json] | None:
+        known = self._catalog.contents(self._settings.limits.index_bytes_max // _ENTRY_BYTES_LEAST)
+        if known is None:
+            return None
+        sessions = {facts.run: facts for facts in known[0]}
+        decisions = {facts.decision: facts for facts in known[1]}
+        for written in unit.buffer.documents().values():
+            if isinstance(written.value, Session):
+                sessions[written.value.command_run_id] = f.session_facts(written.value)
+            elif isinstance(written.value, Decision):
+                decisions[written.value.decision_id] = f.decision_facts(written.value)
+        return contents(
+            [
+                session_entry(s.run, s.state, s.change_id, s.source_command)
+                for s in sorted(sessions.values(), key=lambda facts: f.session_order(facts.run))
+            ],
+            [
+                decision_entry(d.decision, d.state, d.run, d.change_id)
+                for d in sorted(decisions.values(), key=lambda facts: f.decision_order(facts.decision))
+            ],
+            unit.now,
+        )
+
+    def _prune_locks(self, unit: FileUnit) -> Callable[[], list[str]]:
+        """Move released locks of finished sessions to the archive once the table is large; pruning is safe for peers.
+
+        The archive is written after the table: a crash in between loses history of locks that hold nothing.
+        """
+        written = unit.buffer.documents().get(names.LOCKS_PATH)
+        if written is None or len(written.data) <= self._settings.limits.locks_bytes_max:
+            return list
+        table = unit.locks()
+        gone = [lock for lock in table.locks if not lock.is_active and self._is_over(unit, lock)]
+        if not gone:
+            return list
+        unit.put_locks(table.without(gone, unit.now))
+        return lambda: self._archive(gone)
+
+    def _is_over(self, unit: FileUnit, lock: Lock) -> bool:
+        try:
+            session = unit.session(lock.run) if names.is_id(lock.run) else None
+        except ChaosError:
+            return False
+        return session is None or session.state in SESSION_TERMINAL
+
+    def _archive(self, locks: Sequence[Lock]) -> list[str]:
+        lines = [lock.to_json() for lock in locks]
+        return audit_log.archive(self._folder, "archive/locks.jsonl", lines)
+
+    def _reapply(self, unit: FileUnit, steps: Sequence[Step]) -> None:
+        """A peer wrote while we did: put back what it overwrote, lock entries one by one."""
+        for _ in range(_REAPPLIED_MAX):
+            if not self._lock.is_ours() and self._lock.republish() is not None:
+                self._clock_wait()
+                continue
+            lost = [step for step in steps if isinstance(step, Put) and self._is_lost(step)]
+            mended = [self._mended(unit, step) for step in lost]
+            if mended:
+                commit = Commit(self._folder, mended, self._temporary)
+                commit.prepare()
+                commit.apply()
+                unit.warnings.extend(commit.warnings)
+            if self._lock.is_ours():
+                return
+        unit.warnings.append("another process kept taking the write lock away; the next operation heals what was lost")
+
+    def _clock_wait(self) -> None:
+        time.sleep(self._settings.settle_seconds)
+
+    def _is_lost(self, step: Put) -> bool:
+        try:
+            return self._folder.content(step.relative) != step.data
+        except ChaosError:
+            return True
+
+    def _mended(self, unit: FileUnit, step: Put) -> Put:
+        written = unit.buffer.documents().get(step.relative)
+        if written is None or not isinstance(written.value, LockTable):
+            return Put(step.relative, step.data, durable=step.durable)
+        try:
+            theirs = self._folder.load(names.LOCKS_PATH)
+            table = LockTable.from_json(theirs) if theirs is not None else LockTable()
+        except (ChaosError, ValueError):
+            return Put(step.relative, step.data, durable=step.durable)
+        before = {lock.lock_id: lock for lock in unit.locks_before().locks}
+        for lock in written.value.locks:
+            if before.get(lock.lock_id) != lock:
+                table = table.put(lock, unit.now)
+        return Put(step.relative, pretty(table.to_json()), durable=step.durable)
+
+    def _tell_catalog(self, written: Written) -> None:
+        value = written.value
+        facts: f.Facts
+        if isinstance(value, Session):
+            facts = f.session_facts(value)
+        elif isinstance(value, Decision):
+            facts = f.decision_facts(value)
+        elif isinstance(value, Capsule):
+            facts = f.capsule_facts(value)
+        else:
+            return
+        stat = self._folder.stat(written.relative)
+        self._catalog.wrote(facts, f.Version.of(stat) if stat is not None else None)
+
+    def _temporary(self, path: str) -> str:
+        directory, name = os.path.split(path)
+        return f"{directory}/.{name}.{os.getpid()}.{int(self._clock.now() * 1000)}.{self._hex(12)}.tmp"
+
+    def _sync_directory(self, path: str) -> None:
+        fd = self._folder.ops.open(path, os.O_RDONLY)
+        try:
+            self._folder.ops.fsync(fd)
+        finally:
+            self._folder.ops.close(fd)

@@ -1,0 +1,1 @@
+"""The decision runtime: rules, service, folder."""

@@ -1,0 +1,70 @@
+"""Clocks, randomness and stores for tests of the decision runtime."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from chaoscore.adapters.files.interaction import FileInteractionStore, FolderSettings
+from chaoscore.adapters.files.interaction.fileops import FileOps
+from chaoscore.app.interactions.service import InteractionService
+
+
+class SystemClock:
+    def now(self) -> float:
+        return time.time()
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+
+def random_hex(digits: int) -> str:
+    return secrets.token_hex((digits + 1) // 2)[:digits]
+
+
+@dataclass(slots=True)
+class ManualClock:
+    """Wall time that a test sets; monotonic time is real, because the lock is."""
+
+    seconds: float = 1_900_000_000.0
+
+    def now(self) -> float:
+        return self.seconds
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+
+@dataclass(slots=True)
+class Bench:
+    """A repository of its own with one service over it."""
+
+    repository: Path
+    clock: ManualClock = field(default_factory=ManualClock)
+    ops: FileOps = field(default_factory=FileOps)
+    lock_wait_seconds: float = 5.0
+    answer_bridge: bool = True
+    validate: bool = True
+    cache_dir: Path | None = None
+
+    @property
+    def root(self) -> Path:
+        return self.repository / ".chaos/interactions"
+
+    def settings(self) -> FolderSettings:
+        return FolderSettings(
+            self.root,
+            self.repository,
+            self.root / "schema",
+            validate=self.validate,
+            cache_dir=self.cache_dir,
+            lock_wait_seconds=self.lock_wait_seconds,
+        )
+
+    def store(self) -> FileInteractionStore:
+        return FileInteractionStore(self.settings(), self.clock, random_hex, self.ops)
+
+    def service(self) -> InteractionService:
+        return InteractionService(self.store(), answer_bridge=self.answer_bridge)

@@ -1,0 +1,1 @@
+"""Recorded cases of the original decision server, run against ours."""
