@@ -110,8 +110,9 @@ async def exchange(
 
     Raises ``NotPerformed`` while nothing of the request has left, ``CapabilityError`` after.
     """
+    port = None if target.is_default_port else target.port
     url = httpcore2.URL(
-        scheme=target.scheme.encode(), host=target.host.encode(), port=target.port, target=target.path.encode("ascii")
+        scheme=target.scheme.encode(), host=target.host.encode(), port=port, target=target.path.encode("ascii")
     )
     request = httpcore2.Request(
         b"GET",

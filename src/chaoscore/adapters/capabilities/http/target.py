@@ -41,9 +41,13 @@ class Target:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
+    def is_default_port(self) -> bool:
+        return self.port == _DEFAULT_PORTS[self.scheme]
+
+    @property
     def authority(self) -> str:
         """What stands in ``Host``."""
-        return self.pair.rpartition(":")[0] if self.port == _DEFAULT_PORTS[self.scheme] else self.pair
+        return self.pair.rpartition(":")[0] if self.is_default_port else self.pair
 
 
 def parse_target(url: str) -> Target:
