@@ -40,12 +40,9 @@ def plan_by_rules(objective: str, capabilities: Mapping[str, Capability]) -> Rul
     tokens = tokens_of(objective)
     if not tokens:
         return Abstained((), "the goal is empty")
-    unknown = tuple(token.text for token in tokens if token.kind == UNKNOWN)
-    if unknown:
-        return Abstained(unknown, f"rules cannot explain {', '.join(repr(word) for word in unknown[:10])}")
-    found = _understood(tokens)
+    found = None if any(token.kind == UNKNOWN for token in tokens) else _understood(tokens)
     if found is None:
-        odd = tuple(token.text for token in tokens if token.kind == BARE)
+        odd = tuple(token.text for token in tokens if token.kind in (UNKNOWN, BARE))
         words = f"rules cannot explain {', '.join(repr(word) for word in odd[:10])}" if odd else ""
         return Abstained(odd, words or "rules know the words of the goal, but not a clause made of them")
     clause, steps = found

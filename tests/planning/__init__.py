@@ -1,0 +1,1 @@
+"""Who plans, and what without a model is understood."""
