@@ -1,0 +1,125 @@
+"""How a goal or run ends on the terminal: what came out, the verdict, what is remembered, whether the audit holds."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from chaoscore.app.achieve import Achievement
+from chaoscore.app.envelope import Envelope
+from chaoscore.app.kernel.report import run_envelope
+from chaoscore.app.kernel.tools import achievement_envelope, needs_plan_envelope
+from chaoscore.app.planning import NeedsPlan
+from chaoscore.app.runs.book import RunReport
+from chaoscore.bootstrap import Kernel
+from chaoscore.cli.call import Call
+from chaoscore.cli.conversation import Conversation, Manners
+from chaoscore.cli.exits import Exit
+from chaoscore.cli.terminal import Terminal
+from chaoscore.cli.views.run import result_view, run_view
+from chaoscore.cli.views.words import in_full, one_line, plain, title
+from chaoscore.domain.audit import ChainReport
+from chaoscore.domain.json import Json, is_array, is_object
+from chaoscore.domain.memory import Memory, NewMemory
+
+_EXITS = {
+    "ACHIEVED": Exit.OK,
+    "PLANNED": Exit.OK,
+    "WAITING_FOR_APPROVAL": Exit.WAITING,
+    "NEEDS_ATTENTION": Exit.ATTENTION,
+    "NEEDS_PLAN": Exit.NEEDS_PLAN,
+    "RUNNING": Exit.RUNNING,
+    "PAUSED": Exit.RUNNING,
+}
+
+
+def manners_of(call: Call) -> Manners:
+    """What ``--yes`` and ``--wait`` ask for."""
+    return Manners(yes=call.args.yes, wait_seconds=call.args.wait)
+
+
+async def finish(
+    kernel: Kernel,
+    call: Call,
+    conversation: Conversation,
+    report: RunReport,
+    achievement: Achievement | None = None,
+) -> int:
+    """Show where the run rests and answer the exit code. An audit that does not hold fails whatever was achieved."""
+    registry = kernel.services.registry
+    envelope = run_envelope(report) if achievement is None else achievement_envelope(achievement, registry)
+    key: str | None = getattr(call.args, "remember", None)
+    kept = await _remember(kernel, conversation, key, report) if key is not None else None
+    chain = await kernel.stores.audit.verify()
+    terminal = call.terminal
+    for warning in report.notes:
+        terminal.warn(warning)
+    terminal.show(*run_view(report), *result_view(report), Text())
+    terminal.show(Text.assemble(title("remembered  "), _remembered(kept)))
+    terminal.show(Text.assemble(title("audit       "), *_audit(chain)))
+    _next(terminal, report, envelope)
+    if terminal.as_json:
+        audit: dict[str, Json] = {"events": chain.events, "verified": chain.fault is None, "fault": chain.fault}
+        terminal.answer({**envelope.to_json(), "remembered": kept.to_json() if kept else None, "audit": audit})
+    return Exit.FAILED if chain.fault is not None else _EXITS.get(envelope.status, Exit.FAILED)
+
+
+def needs_plan(terminal: Terminal, needed: NeedsPlan) -> int:
+    """Say what was not understood, what there is to plan with, and how a plan is given."""
+    envelope = needs_plan_envelope(needed)
+    terminal.error(envelope.message, "write a plan like the example and give it with --plan FILE")
+    fitting, example = envelope.data.get("capabilities"), envelope.data.get("example")
+    if is_array(fitting):
+        terminal.show(title("capabilities that fit"))
+        for capability in fitting:
+            if is_object(capability):
+                name, about = str(capability.get("name")), one_line(capability.get("description"), 100)
+                terminal.show(Text.assemble("  ", name, ("  " + about, "dim")))
+    if example is not None:
+        terminal.show(Text(), title("example"), *(Text(f"  {line}") for line in in_full(example)))
+    if terminal.as_json:
+        terminal.answer(envelope.to_json())
+    return Exit.NEEDS_PLAN
+
+
+async def tell_of_the_pause(conversation: Conversation, terminal: Terminal) -> None:
+    """After Ctrl-C: nothing new is started; how to go on."""
+    label = await conversation.paused_run()
+    if label is not None:
+        terminal.error(f"interrupted; run {label} is paused", f"chaoscore run continue {label}")
+
+
+async def _remember(kernel: Kernel, conversation: Conversation, key: str, report: RunReport) -> Memory:
+    evaluation = report.state.evaluate()
+    value: dict[str, Json] = {
+        "objective": report.plan.plan.objective,
+        "outcome": evaluation.outcome,
+        "counts": dict(evaluation.counts),
+        "run": report.run.label,
+        "plan": report.run.plan,
+    }
+    memory = NewMemory(key, value, ("run", evaluation.outcome), source="run")
+    return await kernel.services.memories.remember(memory, conversation.context)
+
+
+def _remembered(kept: Memory | None) -> Text:
+    if kept is None:
+        return plain("nothing for good (--remember KEY keeps the outcome)", "dim")
+    return Text.assemble(f"{kept.key} version {kept.version}: ", (one_line(kept.value, 160), "dim"))
+
+
+def _audit(chain: ChainReport) -> tuple[Text, ...]:
+    if chain.fault is None:
+        return (plain("verified", "green"), plain(f", {chain.events} events from the first to the newest"))
+    return (plain(f"NOT WHOLE: {chain.fault}", "bold red"),)
+
+
+def _next(terminal: Terminal, report: RunReport, envelope: Envelope) -> None:
+    label = report.run.label
+    how = {
+        "WAITING_FOR_APPROVAL": f"waiting for approval; answer with: chaoscore run continue {label}",
+        "NEEDS_ATTENTION": f"nobody knows whether an action happened; say so with: chaoscore resolve {label}",
+        "RUNNING": f"paused; go on with: chaoscore run continue {label}",
+        "PAUSED": f"paused; go on with: chaoscore run continue {label}",
+    }.get(envelope.status)
+    if how is not None:
+        terminal.tell(Text(), plain(how, "yellow"))

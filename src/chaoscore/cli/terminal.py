@@ -1,0 +1,161 @@
+"""The terminal: where lines go, whether anybody can be asked, and text that cannot play tricks on whoever reads it.
+
+Standard output carries the answer of a command, standard error everything said on the way; with ``--json`` the answer
+is one JSON document and nothing else. Text from outside is made visible before it is shown: a control character or a
+mark that changes the direction of text could otherwise hide what a person is about to approve.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, TextIO
+
+from chaoscore.domain.json import Json
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+PIPE_WIDTH_COLUMNS = 110
+ANSWER_BYTES_MAX = 4_096
+
+
+def visible(text: str, *, lines: bool = False) -> str:
+    """``text`` with every character that does not show written as an escape; line ends stay where ``lines``."""
+    if text.isprintable() and text.isascii():
+        return text
+    return "".join(
+        char if (lines and char in "\n\t") or unicodedata.category(char) not in _HIDDEN else _escape(char)
+        for char in text
+    )
+
+
+def _escape(char: str) -> str:
+    return {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(char) or (
+        f"\\u{ord(char):04x}" if ord(char) < 0x10000 else f"\\U{ord(char):08x}"
+    )
+
+
+class Terminal:
+    """``interactive``: somebody can be asked. ``as_json``: standard output belongs to one JSON document."""
+
+    def __init__(
+        self,
+        *,
+        as_json: bool = False,
+        may_ask: bool = True,
+        out: TextIO | None = None,
+        err: TextIO | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self._out = sys.stdout if out is None else out
+        self._err = sys.stderr if err is None else err
+        self._environ = os.environ if environ is None else environ
+        self.as_json = as_json
+        self.interactive = may_ask and sys.stdin is not None and sys.stdin.isatty() and self._err.isatty()
+        self._rich: dict[bool, Console] = {}
+
+    @property
+    def live(self) -> bool:
+        """Whether lines on the way to the answer may be drawn over."""
+        return not self.as_json and self._out.isatty() and self._environ.get("TERM", "") != "dumb"
+
+    def show(self, *parts: RenderableType) -> None:
+        """Part of the answer for a person, one below the other; nothing with ``--json``."""
+        if not self.as_json:
+            self._draw(self._out, parts)
+
+    def tell(self, *parts: RenderableType) -> None:
+        """Said on the way: among the answer for a person, on standard error with ``--json``."""
+        self._draw(self._err if self.as_json else self._out, parts)
+
+    def ask_about(self, *parts: RenderableType) -> None:
+        """What a question is about, where the person who is asked sees it."""
+        self._draw(self._out if self._out.isatty() and not self.as_json else self._err, parts)
+
+    def _draw(self, stream: TextIO, parts: Sequence[RenderableType]) -> None:
+        for part in parts:
+            self.rich(stream).print(part)
+
+    def warn(self, text: str) -> None:
+        self._line(self._err, f"warning: {visible(text)}")
+
+    def error(self, message: str, help_line: str | None = None) -> None:
+        self._line(self._err, f"error: {visible(message)}")
+        if help_line:
+            self._line(self._err, f"help: {visible(help_line)}")
+
+    def answer(self, value: Json) -> None:
+        """The one JSON document of ``--json``."""
+        import json
+
+        self._line(self._out, json.dumps(value, ensure_ascii=False, indent=2))
+
+    def write(self, text: str) -> None:
+        """Text for programs to read, exactly as it is."""
+        self._out.write(text)
+        self._out.flush()
+
+    def _line(self, stream: TextIO, text: str) -> None:
+        stream.write(text + "\n")
+        stream.flush()
+
+    def rich(self, stream: TextIO | None = None) -> Console:
+        """The console that draws tables and colours. ``NO_COLOR`` and ``TERM=dumb`` take the colours away."""
+        stream = self._out if stream is None else stream
+        key = stream is self._out
+        if key not in self._rich:
+            from rich.console import Console
+
+            plain = not stream.isatty() or bool(self._environ.get("NO_COLOR")) or self._environ.get("TERM") == "dumb"
+            self._rich[key] = Console(
+                file=stream,
+                width=None if stream.isatty() else _columns(self._environ),
+                no_color=plain,
+                force_terminal=False if plain and not stream.isatty() else None,
+                markup=False,
+                highlight=False,
+                emoji=False,
+            )
+        return self._rich[key]
+
+    async def ask(self, question: str, valid: Sequence[str]) -> str:
+        """One of ``valid``, by its first letters, asked until it is understood. Raises ``EOFError`` when input ends.
+
+        Waits on the event loop, so Ctrl-C and what runs meanwhile keep working.
+        """
+        while True:
+            self._err.write(question)
+            self._err.flush()
+            line = await _read_line()
+            if line == "":
+                raise EOFError
+            given = line.strip().lower()
+            found = [word for word in valid if given and word.startswith(given)]
+            if len(found) == 1 or given in valid:
+                return given if given in valid else found[0]
+            self._line(self._err, f"please answer {', '.join(valid[:-1])} or {valid[-1]}")
+
+
+def _columns(environ: Mapping[str, str]) -> int:
+    text = environ.get("COLUMNS", "")
+    return int(text) if text.isascii() and text.isdigit() and 20 <= int(text) <= 1_000 else PIPE_WIDTH_COLUMNS
+
+
+async def _read_line() -> str:
+    loop = asyncio.get_running_loop()
+    file = sys.stdin.fileno()
+    ready = asyncio.Event()
+    try:
+        loop.add_reader(file, ready.set)
+    except (NotImplementedError, OSError):
+        return await asyncio.to_thread(sys.stdin.readline)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(file)
+    return os.read(file, ANSWER_BYTES_MAX).decode(errors="replace")  # a terminal hands over whole lines
