@@ -22,7 +22,6 @@ from chaoscore.app.tools import CallContext, Connection
 from chaoscore.domain.errors import ChaosError
 from chaoscore.domain.json import Json, JsonObject, is_object
 from chaoscore.domain.principal import Principal
-
 from tests.interaction.support import SystemClock, random_hex
 
 VERSIONS = ("2024-10-07", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
@@ -124,7 +123,7 @@ class Driver:
         if body is None:
             raise LookupError(-32602, "unknown resource")
         text = pretty(body).decode("utf-8")[:-1]
-        return {"contents": [{"uri": uri, "mimeType": "application/json", "text": text}]}
+        return {"contents": [{"uri": uri[:8].lower() + uri[8:], "mimeType": "application/json", "text": text}]}
 
     async def call(self, given: JsonObject) -> Json:
         name, arguments = given.get("name"), given.get("arguments", {})

@@ -120,7 +120,7 @@ def create_decision(unit: InteractionUnit, request: DecisionRequest) -> Envelope
         lock = (
             mine.blocking(decision.decision_id, request.supersedes)
             if mine is not None
-            else new_lock(unit, session, change, decision.decision_id)
+            else new_lock(unit, session, change, decision)
         )
     unit.put_decision(decision, new=True)
     if replaced is not None:

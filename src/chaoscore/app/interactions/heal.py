@@ -123,16 +123,16 @@ def release_locks(unit: InteractionUnit, run: str) -> tuple[Lock, ...]:
     return mine
 
 
-def new_lock(unit: InteractionUnit, session: Session, change: str, decision: str) -> Lock:
+def new_lock(unit: InteractionUnit, session: Session, change: str, decision: Decision) -> Lock:
     return Lock(
         lock_id=lock_id(unit.now[:10], change, unit.hex(16)),
         change_id=change,
         run=session.command_run_id,
-        command=session.source_command,
+        command=decision.source_command,
         reason="waiting-for-user-decision",
         state="active",
         created_at=unit.now,
-        blocking_decision_ids=(decision,),
+        blocking_decision_ids=(decision.decision_id,),
         expires_at=session.expires_at,
     )
 
@@ -262,7 +262,7 @@ def _locks(unit: InteractionUnit) -> None:
         lock = (
             mine.blocking(decision.decision_id)
             if mine is not None
-            else new_lock(unit, owner, decision.change_id, decision.decision_id)
+            else new_lock(unit, owner, decision.change_id, decision)
         )
         table = table.put(lock, unit.now)
         unit.record(

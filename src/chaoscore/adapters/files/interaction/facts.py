@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from chaoscore.adapters.files.interaction.fileops import Stat
 from chaoscore.app.interaction_ports import SessionFilter
@@ -57,6 +57,7 @@ class CapsuleFacts:
     updated_at: str
 
 
+Kind = Literal["sessions", "decisions", "capsules"]
 Facts = SessionFacts | DecisionFacts | CapsuleFacts
 
 
@@ -130,11 +131,12 @@ def cursor_parts(cursor: str) -> tuple[str, str]:
 class Catalog(Protocol):
     """Candidates, always caught up with the folder by ``refresh``."""
 
-    @property
-    def warnings(self) -> Sequence[str]: ...
-
     def refresh(self) -> None:
-        """Notice what anybody changed. Files that cannot be understood are named in ``warnings``."""
+        """Notice what anybody changed."""
+        ...
+
+    def warnings(self, kind: Kind) -> Sequence[str]:
+        """Sentences naming the files of a kind that cannot be understood."""
         ...
 
     def unfinished_runs(self) -> Sequence[str]: ...

@@ -5,7 +5,7 @@ It is the reference that the SQLite catalog is compared with, and what serves wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from chaoscore.adapters.files.interaction import facts as f
@@ -65,7 +65,6 @@ class ScanCatalog:
         self._sessions: dict[str, tuple[f.Version, f.SessionFacts | None, str | None]] = {}
         self._decisions: dict[str, tuple[f.Version, f.DecisionFacts | None, str | None]] = {}
         self._capsules: dict[str, tuple[f.Version, f.CapsuleFacts | None, str | None]] = {}
-        self.warnings: list[str] = []
 
     def refresh(self) -> None:
         folder = self._folder
@@ -78,12 +77,11 @@ class ScanCatalog:
         self._capsules = self._looked(
             document_names(folder, "capsules"), "capsules/{}.json", self._capsules, read_capsule
         )
-        self.warnings = [
-            why
-            for table in (self._sessions, self._decisions, self._capsules)
-            for _, _, why in table.values()
-            if why is not None
-        ]
+
+    def warnings(self, kind: f.Kind) -> Sequence[str]:
+        if kind == "sessions":
+            return _faults(self._sessions)
+        return _faults(self._decisions) if kind == "decisions" else _faults(self._capsules)
 
     def _looked(
         self,
@@ -153,6 +151,10 @@ class ScanCatalog:
 
     def close(self) -> None:
         """Holds nothing."""
+
+
+def _faults(table: Mapping[str, tuple[f.Version, T | None, str | None]]) -> list[str]:
+    return [why for _, _, why in table.values() if why is not None]
 
 
 def fits(facts: f.SessionFacts, wanted: SessionFilter) -> bool:

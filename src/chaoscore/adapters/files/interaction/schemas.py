@@ -55,7 +55,10 @@ class Schemas:
         violations = builtin(kind).violations(document)
         if not violations and self._use_workspace:
             own = self._own(kind)
-            violations = own.violations(document) if own is not None else []
+            try:
+                violations = own.violations(document) if own is not None else []
+            except BadSchema as error:
+                raise _unusable(file_name(kind), str(error)) from None
         if violations:
             raise SchemaViolation(label, violations)
 

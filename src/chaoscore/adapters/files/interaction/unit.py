@@ -98,7 +98,7 @@ class FileUnit:
         self.now_ms = now_ms
         self.now = names.instant_text(now_ms)
         self.warnings: list[str] = []
-        self._listed = False
+        self._listed: set[f.Kind] = set()
 
     def hex(self, digits: int) -> str:
         return self._hex(digits)
@@ -155,31 +155,31 @@ class FileUnit:
         return relative in self._over or (relative not in self._moved and self._folder.stat(relative) is not None)
 
     def unfinished_sessions(self) -> tuple[Session, ...]:
-        self._note_listed()
+        self._note_listed("sessions")
         mine = {value.command_run_id for value in self._over.values() if isinstance(value, Session)}
         runs = sorted({*self._catalog.unfinished_runs(), *mine}, key=f.session_order)
         return tuple(s for s in self._listed_all(runs, self.session) if s.state in UNFINISHED_SESSIONS)
 
     def waiting_decisions(self) -> tuple[Decision, ...]:
-        self._note_listed()
+        self._note_listed("decisions")
         mine = {value.decision_id for value in self._over.values() if isinstance(value, Decision)}
         found = sorted({*self._catalog.waiting_decisions(), *mine}, key=f.decision_order)
         return tuple(d for d in self._listed_all(found, self.decision) if d.state == "waiting")
 
     def decisions_of(self, run: str) -> tuple[Decision, ...]:
-        self._note_listed()
+        self._note_listed("decisions")
         mine = {value.decision_id for value in self._over.values() if isinstance(value, Decision)}
         found = sorted({*self._catalog.decisions_of(run), *mine}, key=f.decision_order)
         return tuple(d for d in self._listed_all(found, self.decision) if d.command_run_id == run)
 
     def find_sessions(self, wanted: SessionFilter, limit: int, cursor: str | None) -> SessionPage:
-        self._note_listed()
+        self._note_listed("sessions")
         found = self._catalog.find_sessions(wanted, limit, cursor)
         runs = sorted(found.runs, key=f.session_order)
         return SessionPage(tuple(self._listed_all(runs, self.session)), found.total, found.next)
 
     def find_capsules(self, change_id: str | None, limit: int) -> tuple[Capsule, ...]:
-        self._note_listed()
+        self._note_listed("capsules")
         mine = [value for value in self._over.values() if isinstance(value, Capsule)]
         found = dict.fromkeys([*self._catalog.find_capsules(change_id, limit), *(capsule.run for capsule in mine)])
         read = [c for c in self._listed_all(list(found), self.capsule) if not change_id or c.change_id == change_id]
@@ -229,10 +229,10 @@ class FileUnit:
                 out.append(document)
         return out
 
-    def _note_listed(self) -> None:
-        if not self._listed:
-            self._listed = True
-            self.warnings.extend(self._catalog.warnings)
+    def _note_listed(self, kind: f.Kind) -> None:
+        if kind not in self._listed:
+            self._listed.add(kind)
+            self.warnings.extend(self._catalog.warnings(kind))
 
     # ------------------------------------------------------------------------------------- writing
 

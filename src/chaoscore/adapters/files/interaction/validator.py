@@ -26,40 +26,22 @@ class BadSchema(ValueError):
 
 
 class Schema:
-    """One compiled schema. Raises ``BadSchema`` when it is not understood."""
+    """One schema. What is wrong with it shows when it is needed, as in every peer."""
 
     def __init__(self, document: Json) -> None:
         if not is_object(document):
             raise BadSchema("it is not an object")
         self._document = document
         self._patterns: dict[str, Callable[[str], bool]] = {}
-        self._prepare(document, set())
 
     def violations(self, value: Json) -> list[Violation]:
-        """Everything wrong with ``value``, at most fifty."""
+        """Everything wrong with ``value``, at most fifty. Raises ``BadSchema`` when the schema is not understood."""
         out = []
         for violation in self._check(value, self._document, "", 0):
             out.append(violation)
             if len(out) >= _VIOLATIONS_MAX:
                 break
         return out
-
-    def _prepare(self, node: Json, seen: set[int]) -> None:
-        if id(node) in seen:
-            return
-        seen.add(id(node))
-        if is_object(node):
-            pattern = node.get("pattern")
-            if isinstance(pattern, str) and pattern not in self._patterns:
-                self._patterns[pattern] = _matcher(pattern)
-            reference = node.get("$ref")
-            if isinstance(reference, str):
-                self._target(reference)
-            for child in node.values():
-                self._prepare(child, seen)
-        elif is_array(node):
-            for child in node:
-                self._prepare(child, seen)
 
     def _target(self, reference: str) -> JsonObject:
         if not reference.startswith("#/"):
@@ -107,10 +89,15 @@ class Schema:
             yield Violation(path, f"must have at least {least} characters")
         if isinstance(most, int) and length > most:
             yield Violation(path, f"must have at most {most} characters")
-        if isinstance(pattern, str) and not self._patterns[pattern](value):
+        if isinstance(pattern, str) and not self._matches(pattern, value):
             yield Violation(path, f"must match {pattern[:200]}")
         if schema.get("format") == "date-time" and _DATE_TIME.match(value) is None:
             yield Violation(path, "must be a date-time like 2030-01-31T12:00:00Z")
+
+    def _matches(self, pattern: str, value: str) -> bool:
+        if pattern not in self._patterns:
+            self._patterns[pattern] = _matcher(pattern)
+        return self._patterns[pattern](value)
 
     def _check_object(self, value: JsonObject, schema: JsonObject, path: str, depth: int) -> Iterator[Violation]:
         required, known = schema.get("required"), schema.get("properties")
