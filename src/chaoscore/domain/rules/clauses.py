@@ -29,10 +29,11 @@ class Clause:
 # One character is one token; see ``words``. A group is a slot: the tokens it covers say what the step is about.
 _FILE = r"(?P<file>[pqD]|X(?![nNm]))"
 _TYPE = r"(?P<type>[GgX])"
+_ALL = r"[td]?"
 # After "in" a bare word may be anything ("in detail"): there, only what is plainly a folder counts as one.
-_FOLDER = r"[DqXc]"
-_NAMED_FOLDER = r"[DqXcwp]"
-_WHERE = rf"(?P<where>Ud?(?:M{_NAMED_FOLDER}|{_NAMED_FOLDER}M?)|Id?(?:M{_NAMED_FOLDER}|{_NAMED_FOLDER}M|{_FOLDER}))"
+_FOLDER = r"[YDqc]"
+_NAMED_FOLDER = r"[YDqcwpX]"
+_WHERE = rf"(?P<where>Ut?(?:M{_NAMED_FOLDER}|{_NAMED_FOLDER}M?)|It?(?:M{_NAMED_FOLDER}|{_NAMED_FOLDER}M|{_FOLDER}))"
 _CHINESE_WHERE = rf"(?P<where>{_NAMED_FOLDER}M?[UI])"
 _RECURSIVE = r"(?P<recursive>r)"
 
@@ -106,41 +107,41 @@ def _clause(name: str, steps: Callable[[Slots], Steps], *patterns: str, question
 
 CLAUSES: tuple[Clause, ...] = (
     # read README.md · show me the contents of the file notes/a.txt · 读取 README.md 的内容
-    *_clause("read a file", _read, rf"[RS]d?(?:Tod?)?[nm]?{_FILE}[nm]?(?:oT)?"),
+    *_clause("read a file", _read, rf"[RS]t?(?:Tot?)?[nm]?{_FILE}[nm]?(?:oT)?"),
     # fetch https://… · get the page at https://… · 抓取 https://… 的内容
-    *_clause("fetch a page", _fetch, r"[RSF]d?(?:T[oA]|HA?)?(?P<url>u)(?:o?[TH])?"),
+    *_clause("fetch a page", _fetch, r"[RSF]t?(?:T[oA]|HA?)?(?P<url>u)(?:o?[TH])?"),
     # list Markdown files under docs · recursively list *.md in src · list all files
     *_clause(
         "list files",
         _list_files,
-        rf"{_RECURSIVE}?[LS]d?{_TYPE}?N{_WHERE}?",
-        rf"[LS]d?{_TYPE}?N{_WHERE}?{_RECURSIVE}",
-        rf"{_RECURSIVE}?[LS]d?(?P<type>g){_WHERE}?",
+        rf"{_RECURSIVE}?[LSK]{_ALL}{_TYPE}?N{_WHERE}?",
+        rf"[LSK]{_ALL}{_TYPE}?N{_WHERE}?{_RECURSIVE}",
+        rf"{_RECURSIVE}?[LSK]{_ALL}(?P<type>g){_WHERE}?",
         # 列出 docs 目录下的所有 Markdown 文件 · 列出 docs 目录的文件 · 列出所有 Markdown 文件
-        rf"{_RECURSIVE}?[LS]d?{_CHINESE_WHERE}o?d?{_TYPE}?o?m",
-        rf"{_RECURSIVE}?[LS]d?(?P<where>{_NAMED_FOLDER}M)od?{_TYPE}?o?m",
-        rf"{_RECURSIVE}?[LS]d?{_TYPE}?o?m",
+        rf"{_RECURSIVE}?[LSK]d?{_CHINESE_WHERE}o?d?{_TYPE}?o?m",
+        rf"{_RECURSIVE}?[LSK]d?(?P<where>{_NAMED_FOLDER}M)od?{_TYPE}?o?m",
+        rf"{_RECURSIVE}?[LK]d?{_TYPE}?o?m",
     ),
     # list the docs folder · list docs/guide · list the contents of the docs folder · 列出 docs 目录的内容
     *_clause(
         "list a folder",
         _list_folder,
-        rf"{_RECURSIVE}?[LS]d?(?:Tod?)?(?P<where>M{_NAMED_FOLDER}|{_NAMED_FOLDER}M)(?:[UI]?o?T)?",
-        rf"{_RECURSIVE}?Ld?(?:Tod?)?(?P<where>{_FOLDER})",
+        rf"{_RECURSIVE}?[LS]t?(?:Tot?)?(?P<where>M{_NAMED_FOLDER}|{_NAMED_FOLDER}M)(?:[UI]?o?T)?",
+        rf"{_RECURSIVE}?Lt?(?:Tot?)?(?P<where>{_FOLDER})",
     ),
     # write "hello" to notes.txt · 把 "hello" 写入 notes.txt
     *_clause(
         "write a text",
         _write,
-        rf"W(?P<text>q)[xI]d?[nm]?{_FILE}[nm]?",
+        rf"W(?P<text>q)[xI]t?[nm]?{_FILE}[nm]?",
         rf"B(?P<text>q)Wx?[nm]?{_FILE}",
     ),
     # how many lines are in README.md · count the lines of README.md · README.md 有多少行 · 统计 README.md 的行数
     *_clause(
         "count lines",
         _count_lines,
-        rf"Cd?lv?[oI]d?n?{_FILE}n?",
-        rf"Clvd?n?{_FILE}n?v",
+        rf"C{_ALL}lv?[oI]t?n?{_FILE}n?",
+        rf"Clvt?n?{_FILE}n?v",
         rf"m?{_FILE}m?[IU]?Cl",
         rf"Cm?{_FILE}m?o?l",
         question=True,
@@ -149,7 +150,7 @@ CLAUSES: tuple[Clause, ...] = (
     *_clause(
         "count files",
         _count_files,
-        rf"Cd?{_TYPE}?Nv?{_WHERE}",
+        rf"C{_ALL}{_TYPE}?Nv?{_WHERE}",
         rf"{_CHINESE_WHERE}C{_TYPE}?o?m",
         rf"C{_CHINESE_WHERE}o?d?{_TYPE}?o?m",
         question=True,

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 # What words mean.
 POLITE = "P"
-READ, SHOW, LIST, FETCH, WRITE, COUNT = "R", "S", "L", "F", "W", "C"
-ALL_THE = "d"
+READ, SHOW, LIST, FIND, FETCH, WRITE, COUNT = "R", "S", "L", "K", "F", "W", "C"
+THE, ALL = "t", "d"
 OF = "o"
 TEXT = "T"
 FILE, FILES, FILE_OR_FILES = "n", "N", "m"
@@ -24,7 +24,7 @@ IS = "v"
 TYPE = "G"
 RECURSIVE = "r"
 # What stands for itself.
-URL, PATH, DIRECTORY, DOTTED, GLOB, QUOTED, COMMON, BARE = "u", "p", "D", "X", "g", "q", "c", "w"
+URL, PATH, DIRECTORY, EITHER, DOTTED, GLOB, QUOTED, COMMON, BARE = "u", "p", "Y", "D", "X", "g", "q", "c", "w"
 STOP, QUESTION = "f", "Q"
 UNKNOWN = "z"
 
@@ -47,11 +47,13 @@ _ENGLISH: dict[str, str] = {
     "please|kindly|can you|could you|would you|for me": POLITE,
     "read|view|display|print|cat": READ,
     "show|show me|give me": SHOW,
-    "list|enumerate|find": LIST,
+    "list|enumerate": LIST,
+    "find": FIND,
     "fetch|get|retrieve|request": FETCH,
     "write": WRITE,
     "count|how many": COUNT,
-    "the|all|all the|all of the": ALL_THE,
+    "the": THE,
+    "all|all the|all of the": ALL,
     "of": OF,
     "content|contents|whole text": TEXT,
     "file": FILE,
@@ -70,11 +72,12 @@ _CHINESE: dict[str, str] = {
     "请|请你|请帮我|帮我|麻烦|麻烦你|一下|给我|吧": POLITE,
     "读|读取|读出|阅读|查看|看|看看": READ,
     "显示|展示": SHOW,
-    "列出|列举|列|查找|找出": LIST,
+    "列出|列举|列": LIST,
+    "查找|找出": FIND,
     "抓取|获取|请求|访问": FETCH,
     "写|写入": WRITE,
     "统计|有多少|有多少个|有几个|有几|多少": COUNT,
-    "所有|所有的|全部|全部的": ALL_THE,
+    "所有|所有的|全部|全部的": ALL,
     "的": OF,
     "内容|全文": TEXT,
     "文件|文档": FILE_OR_FILES,
@@ -223,7 +226,7 @@ def _name(text: str) -> Token:
     if "." in last.lstrip(".") or last.lower() in _PLAIN_FILES:
         return Token(PATH, text, text)
     if "/" in text:
-        return Token(DIRECTORY, text, text)
+        return Token(EITHER, text, text)
     return Token(COMMON if lowered in _PLAIN_FOLDERS else BARE, text, text)
 
 
