@@ -19,7 +19,7 @@ from chaoscore.domain.errors import ConfigurationInvalid
 from chaoscore.domain.json import Json
 from chaoscore.domain.limits import Limits
 from chaoscore.domain.lint import check_steps
-from tests.capabilities.support import desk
+from tests.capabilities.support import Desk, desk
 
 TRANSLATE = """
     from chaoscore.app.ports import Provided
@@ -107,6 +107,17 @@ def test_an_installed_package_adds_a_capability_and_nothing_else_changes(site: S
         return await installed.handler({"text": "hi"}, HandlerContext(lambda _: None, "key", 1.0))
 
     assert asyncio.run(call()) == {"text": "HI"}
+
+
+def test_the_example_of_the_documentation_is_a_capability(site: Site) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "capabilities.md").read_text()
+    source = text.split("```python\n", 1)[1].split("```", 1)[0]
+    declared = text.split("```toml\n", 1)[1].split("```", 1)[0].splitlines()[1]
+    site.install("acme-words", "acme_words", source, declared.replace('"', ""))
+    (installed,) = entry_point_capabilities(lambda name: name == "acme.count_words")
+    words = Desk((installed,))
+    assert words.call("acme.count_words", text="one two") == {"count": 2}
+    assert words.refusal("acme.count_words", text=" ").code == "ACME_NO_WORDS"
 
 
 def test_what_a_package_does_not_declare_is_taken_at_its_worst(site: Site) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
+import jmespath
 import pytest
 from jsonschema import Draft202012Validator
 
@@ -81,3 +83,18 @@ def test_the_roots_in_force_are_part_of_what_is_approved(tmp_path: object) -> No
         for roots in ([], [tmp_path])
     ]
     assert len(set(digests)) == 6
+
+
+def test_the_documentation_names_every_function_and_every_error_code() -> None:
+    import re
+
+    from chaoscore.adapters.capabilities.query.functions import FUNCTION_NAMES
+
+    root = Path(__file__).parents[2]
+    text = (root / "docs" / "capabilities.md").read_text()
+    standard = set(jmespath.functions.Functions.FUNCTION_TABLE)
+    assert [name for name in FUNCTION_NAMES if name not in standard and f"`{name}" not in text] == []
+    sources = (root / "src" / "chaoscore" / "adapters" / "capabilities").rglob("*.py")
+    codes = {found for path in sources for found in re.findall(r'"((?:FS|HTTP|QUERY)_[A-Z_]+)"', path.read_text())}
+    assert len(codes) > 15
+    assert sorted(code for code in codes if f"`{code}`" not in text) == []
