@@ -71,7 +71,7 @@ def test_bounds_reach_the_provider() -> None:
     writer = desk(provider=provider)
     writer.deadline_seconds = 12.0
     writer.call("cognition.generate_text", instructions="x", output_tokens_max=7)
-    assert provider.asked[0][2] == GenerateOptions(output_tokens_max=7, deadline_seconds=12.0)
+    assert provider.asked[0][2] == GenerateOptions(output_tokens_max=7, deadline_seconds=11.0)
 
 
 @pytest.mark.parametrize("data", ["x" * 300_000, ["x"] * 100_000])

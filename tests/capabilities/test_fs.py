@@ -381,3 +381,40 @@ def test_two_writers_of_one_new_file_are_one_winner_and_one_told_so(root: Path, 
     content = (root / "race.md").read_text().split("\n")
     assert len(set(content)) == 2 and len(content) == 1001
     assert leftovers(root) == []
+
+
+WRITER = """
+import asyncio, sys
+from tests.capabilities.support import desk
+fs = desk(roots=[sys.argv[1]])
+print("ready", flush=True)
+while True:
+    for letter in "ab":
+        fs.outcome("fs.write_text", path="big.md", text=letter * 300_000, overwrite=True)
+        fs.outcome("fs.write_text", path=f"new-{letter}.md", text=letter * 300_000)
+"""
+
+
+def test_a_writer_killed_at_any_moment_leaves_whole_files(root: Path, fs: Desk) -> None:
+    import random
+    import subprocess
+    import sys
+
+    chance = random.Random(7)
+    for _ in range(6):
+        for name in ("new-a.md", "new-b.md"):
+            (root / name).unlink(missing_ok=True)
+        writer = subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(root)], stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]
+        )
+        assert writer.stdout is not None and writer.stdout.readline() == b"ready\n"
+        with pytest.raises(subprocess.TimeoutExpired):
+            writer.wait(chance.uniform(0.02, 0.12))
+        writer.kill()
+        writer.wait()
+        writer.stdout.close()
+        for name in ("big.md", "new-a.md", "new-b.md"):
+            if (root / name).exists():
+                text = fs.call("fs.read_text", path=name)["text"]
+                assert isinstance(text, str) and len(text) == 300_000 and len(set(text)) == 1
+        assert all(".chaoscore-" not in str(path) for path in names(fs.call("fs.list", path=".")["entries"]))

@@ -611,8 +611,8 @@ def test_nothing_of_http_is_imported_until_a_request_is_made() -> None:
     assert done.stdout.strip() in ("[]", "['ssl']")  # asyncio itself brings ssl
 
 
-def test_a_tls_context_never_weakens() -> None:
-    from chaoscore.adapters.capabilities.http.connect import _tls_context
+def test_atls_context_never_weakens() -> None:
+    from chaoscore.adapters.capabilities.http.connect import tls_context
 
-    context = _tls_context(None)
+    context = tls_context(None)
     assert context.verify_mode is ssl.CERT_REQUIRED and context.check_hostname

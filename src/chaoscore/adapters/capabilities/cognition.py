@@ -90,7 +90,8 @@ class _Generate:
         tokens = arguments.get("output_tokens_max")
         options = GenerateOptions(
             output_tokens_max=tokens if isinstance(tokens, int) else OUTPUT_TOKENS_DEFAULT,
-            deadline_seconds=context.deadline_seconds,
+            # The provider's own deadline comes first: its error says more, and says what was spent.
+            deadline_seconds=max(1.0, context.deadline_seconds - 1.0),
         )
         try:
             answer = await self._provider.generate_text(instructions, data, options)

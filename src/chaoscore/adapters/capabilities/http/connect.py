@@ -137,7 +137,7 @@ async def exchange(
 def _connection(
     url: httpcore2.URL, wire: Wire, options: HttpOptions
 ) -> httpcore2.AsyncHTTPConnection | httpcore2.AsyncConnectionPool:
-    context = _tls_context(options.ca_file) if url.scheme == b"https" else None
+    context = tls_context(options.ca_file) if url.scheme == b"https" else None
     if options.proxy is None:
         return httpcore2.AsyncHTTPConnection(url.origin, ssl_context=context, network_backend=wire)
     return httpcore2.AsyncHTTPProxy(
@@ -157,7 +157,8 @@ def _proxy_auth(proxy: str) -> tuple[str, str] | None:
 
 
 @lru_cache(maxsize=4)
-def _tls_context(ca_file: str | None) -> ssl.SSLContext:
+def tls_context(ca_file: str | None) -> ssl.SSLContext:
+    """Certificates and names are verified. Reading the authorities takes long: call it in a thread first."""
     context = httpcore2.default_ssl_context()
     if ca_file is not None:
         context.load_verify_locations(ca_file)
