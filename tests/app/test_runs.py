@@ -12,7 +12,7 @@ from chaoscore.domain.limits import Limits
 from chaoscore.domain.principal import ANONYMOUS, Principal
 from tests.app.harness import Bench, bench, run, step, until, write_policy
 
-ASK = {"requireConfirmationFor": ["test.append"]}
+ASK = "test.append"
 
 
 def states(answer: dict[str, object]) -> dict[str, str]:
@@ -65,7 +65,7 @@ def test_a_denied_capability_never_runs_and_its_dependants_are_skipped(tmp_path:
 
 def test_an_action_that_needs_approval_waits_and_what_does_not_depend_on_it_goes_on(tmp_path: Path) -> None:
     async def work() -> None:
-        async with bench(tmp_path, **ASK) as b:
+        async with bench(tmp_path, requireConfirmationFor=[ASK]) as b:
             plan = await b.plan(step("s1", "test.append", {"text": "x"}), step("s2", "test.give", {"value": 2}))
             answer = await b.execute(plan)
             assert (answer["ok"], answer["status"], answer["mustStop"]) == (True, "WAITING_FOR_APPROVAL", True)
@@ -82,7 +82,7 @@ def test_an_action_that_needs_approval_waits_and_what_does_not_depend_on_it_goes
 
 def test_confirmed_does_not_approve_arguments_that_arrive_later(tmp_path: Path) -> None:
     async def work() -> None:
-        async with bench(tmp_path, **ASK) as b:
+        async with bench(tmp_path, requireConfirmationFor=[ASK]) as b:
             plan = await b.plan(
                 step("s1", "test.append", {"text": "known"}),
                 step("s2", "test.give", {"value": "rm -rf"}, after=["s1"]),
@@ -101,7 +101,7 @@ def test_confirmed_does_not_approve_arguments_that_arrive_later(tmp_path: Path) 
 
 def test_in_human_mode_confirmed_does_nothing_but_say_so(tmp_path: Path) -> None:
     async def work() -> None:
-        async with bench(tmp_path, approvalMode="human", **ASK) as b:
+        async with bench(tmp_path, approvalMode="human", requireConfirmationFor=[ASK]) as b:
             plan = await b.plan(step("s1", "test.append", {"text": "x"}))
             answer = await b.execute(plan, confirmed=True)
             assert (answer["status"], answer["mustStop"]) == ("WAITING_FOR_APPROVAL", True)
@@ -186,10 +186,10 @@ def test_a_cancelled_run_ends_for_good_and_the_effect_in_flight_is_finished_and_
             plan = await b.plan(step("s1", "test.hold", {"text": "a"}), step("s2", "test.append", {"text": "b"}))
             running = await b.execute(plan, wait_seconds=0)
             await until(lambda: b.world.effects() == ["begin a"])
-            cancel = asyncio.create_task(b.call("chaoscore_execute", run_id=running["data"]["run_id"], cancel=True))
-            await asyncio.sleep(0)
+            told = await b.call("chaoscore_execute", run_id=running["data"]["run_id"], cancel=True, wait_seconds=0)
+            assert told["status"] == "RUNNING"
             b.world.holds["a"].set()
-            answer = await cancel
+            answer = await b.execute(plan)
             assert answer["status"] == "CANCELLED"
             assert states(answer) == {"s1": "succeeded", "s2": "skipped"}
             again = await b.execute(plan)
@@ -201,7 +201,7 @@ def test_a_cancelled_run_ends_for_good_and_the_effect_in_flight_is_finished_and_
 
 def test_a_waiting_run_can_be_cancelled(tmp_path: Path) -> None:
     async def work() -> None:
-        async with bench(tmp_path, **ASK) as b:
+        async with bench(tmp_path, requireConfirmationFor=[ASK]) as b:
             plan = await b.plan(step("s1", "test.append", {"text": "x"}))
             await b.execute(plan)
             answer = await b.execute(plan, cancel=True)
@@ -394,7 +394,7 @@ def test_a_policy_broken_while_running_tightens_and_recovers_when_mended(tmp_pat
             )
             for broken in ("{", "", '{"allowedCapabilites": []}', "[]"):
                 (tmp_path / "policy.json").write_text(broken, "utf-8")
-                answer = await b.execute(plan, rerun=broken != "{") if broken == "{" else await b.execute(plan)
+                answer = await b.execute(plan)
                 assert states(answer) == {"s1": "waiting-for-decision", "s2": "denied"}
             (tmp_path / "policy.json").unlink()
             assert states(await b.execute(plan))["s1"] == "waiting-for-decision"
@@ -412,7 +412,7 @@ def test_an_approval_does_not_fit_what_changed_since(tmp_path: Path) -> None:
     """A grant is bound to the rule that asked: another rule asks again."""
 
     async def work() -> None:
-        async with bench(tmp_path, **ASK) as b:
+        async with bench(tmp_path, requireConfirmationFor=[ASK]) as b:
             plan = await b.plan(
                 step("s0", "test.hold_read", {"text": "r"}), step("s1", "test.append", {"text": "x"}, after=["s0"])
             )
@@ -429,7 +429,7 @@ def test_an_approval_does_not_fit_what_changed_since(tmp_path: Path) -> None:
 
 def test_the_audit_tells_the_whole_story_and_verifies(tmp_path: Path) -> None:
     async def work() -> None:
-        async with bench(tmp_path, **ASK) as b:
+        async with bench(tmp_path, requireConfirmationFor=[ASK]) as b:
             plan = await b.plan(step("s1", "test.append", {"text": "canary-argument-value"}))
             await b.execute(plan)
             answer = await b.execute(plan, confirmed=True)
@@ -472,7 +472,7 @@ def test_remembering_and_recalling_survive_a_restart(tmp_path: Path) -> None:
 
 def test_every_topic_of_inspect_answers(tmp_path: Path) -> None:
     async def work() -> None:
-        async with bench(tmp_path, **ASK) as b:
+        async with bench(tmp_path, requireConfirmationFor=[ASK]) as b:
             plan = await b.plan(step("s1", "test.append", {"text": "x"}))
             waiting = await b.execute(plan)
             run_id = waiting["data"]["run_id"]
@@ -516,7 +516,7 @@ def test_an_argument_error_is_an_envelope_that_names_the_key(tmp_path: Path) -> 
 
 def test_achieve_stops_at_once_where_approval_is_needed(tmp_path: Path) -> None:
     async def work() -> None:
-        async with bench(tmp_path, **ASK) as b:
+        async with bench(tmp_path, requireConfirmationFor=[ASK]) as b:
             steps = [step("s1", "test.append", {"text": "x"}), step("s2", "test.give", {"value": 2}, after=[])]
             answer = await b.call("chaoscore_achieve", objective="do it", steps=steps)
             assert answer["status"] == "WAITING_FOR_APPROVAL"
