@@ -50,6 +50,10 @@ class Place:
         """What makes this a path that is never touched; the root's own names count too."""
         return protected_name((*_split(self.root), *self.names))
 
+    def protected_here(self) -> str | None:
+        """``protected`` for a place whose parent is not."""
+        return protected_name((*_split(self.root)[-1:], *self.names)[-2:])
+
     def child(self, name: str) -> Place:
         shown = name if self.shown == "." else f"{self.shown}/{name}"
         return Place(self.root, (*self.names, name), shown)

@@ -128,7 +128,7 @@ class _Walk:
             except FileNotFoundError:
                 continue  # gone since the folder was read
             inner = place.child(name)
-            if inner.protected is not None or guard.covers(own, name, info):
+            if inner.protected_here() is not None or guard.covers(own, name, info):
                 self._skipped += 1
             elif stat.S_ISDIR(info.st_mode):
                 self._folder(folder, name, inner, (*below, name), guard)

@@ -19,11 +19,14 @@ _DIRECTION_MARKS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u
 
 def folded(name: str) -> str:
     """A name as a forgiving file system reads it: NFKC, no case, no ignorable characters, no final dots or spaces."""
-    text = unicodedata.normalize("NFKC", name)
-    text = "".join(char for char in text if unicodedata.category(char) != "Cf" and not 0xFE00 <= ord(char) <= 0xFE0F)
+    if name.isascii():
+        text = name.lower()
+    else:
+        text = unicodedata.normalize("NFKC", name)
+        text = "".join(c for c in text if unicodedata.category(c) != "Cf" and not 0xFE00 <= ord(c) <= 0xFE0F)
+        text = unicodedata.normalize("NFKC", text.casefold())
     # A stream name after ':' is the same file on Windows shares.
-    text = unicodedata.normalize("NFKC", text.casefold()).partition(":")[0]
-    return text.rstrip(". ")
+    return text.partition(":")[0].rstrip(". ")
 
 
 def protected_name(names: Sequence[str]) -> str | None:
@@ -47,7 +50,7 @@ def name_fault(name: str) -> str | None:
     """Why a component cannot be a file name here, ``None`` when it can."""
     if name == "..":
         return "it goes up with '..'; write the path without"
-    if any(unicodedata.category(char) in ("Cc", "Cs") for char in name):
+    if not name.isprintable() and any(unicodedata.category(char) in ("Cc", "Cs") for char in name):
         return "it contains a control character or half a character"
     if _DIRECTION_MARKS.intersection(name):
         return "it contains a mark that changes the direction of text, which would show another name than it is"
