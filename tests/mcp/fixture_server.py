@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -204,38 +206,50 @@ class Fixture:
 
 
 def main() -> None:
+    """``stdio [LIMITS]`` or ``http PORT [LIMITS]``; limits are JSON, ``"auth": true`` among them asks for a token."""
     definition = Fixture().definition()
     if sys.argv[1] == "stdio":
         from chaoscore.adapters.mcp.stdio import serve_stdio
+        from chaoscore.adapters.mcp.stdio_carriers import StdioLimits
 
-        asyncio.run(
-            serve_stdio(
-                definition, principal=Principal("local", str(os.getuid())), connection=Connection("conn-fixture")
-            )
-        )
-    else:
-        from chaoscore.adapters.mcp.http import http_app
-        from chaoscore.adapters.mcp.http_guard import AllowedHosts
-        from chaoscore.adapters.mcp.http_server import event_loop_factory, serve_http
-        from chaoscore.adapters.system.clock import SystemClock
-        from chaoscore.adapters.system.ids import RandomIds
+        limits = StdioLimits(**json.loads(sys.argv[2])) if len(sys.argv) > 2 else None
+        principal = Principal("local", str(os.getuid()))
+        asyncio.run(serve_stdio(definition, principal=principal, connection=Connection("conn-fixture"), limits=limits))
+        return
+    serve(definition, int(sys.argv[2]), json.loads(sys.argv[3]) if len(sys.argv) > 3 else {})
 
-        async def health() -> JsonObject:
-            return {"ok": True, "status": "up"}
 
-        app = http_app(
-            {"/mcp": definition},
-            health=health,
-            allowed=AllowedHosts.for_bind("127.0.0.1"),
-            clock=SystemClock(),
-            ids=RandomIds(),
-        )
+def serve(definition: ServerDefinition, port: int, options: dict[str, float]) -> None:
+    from chaoscore.adapters.mcp.http import http_app
+    from chaoscore.adapters.mcp.http_endpoint import HttpLimits
+    from chaoscore.adapters.mcp.http_guard import AllowedHosts
+    from chaoscore.adapters.mcp.http_server import event_loop_factory, serve_http
+    from chaoscore.adapters.system.clock import SystemClock
+    from chaoscore.adapters.system.ids import RandomIds
+    from tests.mcp.fixture_auth import bearer_tokens, hello
 
-        def listening(host: str, port: int) -> None:
-            print(f"listening {host} {port}", file=sys.stderr, flush=True)
+    async def health() -> JsonObject:
+        return {"ok": True, "status": "up"}
 
-        with asyncio.Runner(loop_factory=event_loop_factory()) as runner:
-            runner.run(serve_http(app, "127.0.0.1", int(sys.argv[2]), on_listening=listening))
+    authenticated = bool(options.pop("auth", False))
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO)
+    limits = HttpLimits(**options)  # type: ignore[arg-type]
+    app = http_app(
+        {"/mcp": definition, "/second/mcp": Fixture().definition()},
+        health=health,
+        allowed=AllowedHosts.for_bind("127.0.0.1", ("tools.example:8443",), ("https://app.example",)),
+        clock=SystemClock(),
+        ids=RandomIds(),
+        limits=limits,
+        authentication=bearer_tokens() if authenticated else None,
+        mounts={"/hello": hello},
+    )
+
+    def listening(host: str, port: int) -> None:
+        print(f"ready {port}", file=sys.stderr, flush=True)
+
+    with asyncio.Runner(loop_factory=event_loop_factory()) as runner:
+        runner.run(serve_http(app, "127.0.0.1", port, limits=limits, on_listening=listening))
 
 
 if __name__ == "__main__":

@@ -16,10 +16,14 @@ from pydantic import BaseModel
 
 from chaoscore.app.resources import ResourceProvider
 from chaoscore.app.tools import Connection, ToolSet
+from chaoscore.domain.json import JsonObject
 from chaoscore.domain.principal import Principal
 
 RequestContext = ServerRequestContext[Any, Any]
 """The SDK's context of one request. It never leaves this package."""
+
+ResultText = Callable[[JsonObject], str]
+"""The text content of a result, from the envelope as JSON. Must be valid Unicode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,8 @@ class RawHandler:
 class ServerDefinition:
     """Everything a client can see of one server.
 
+    ``result_text`` writes the text of a tool result from its envelope (default: outcome, what to do, data compactly).
+    ``lone_surrogates`` takes text that JavaScript can hold and UTF-8 cannot, over stdio; otherwise it is refused.
     ``middleware`` runs around every message, inside the layer that maps errors to the wire (the place for the
     ``requestState`` seal).
     """
@@ -56,6 +62,8 @@ class ServerDefinition:
     instructions: str
     tools: ToolSet
     resources: ResourceProvider | None = None
+    result_text: ResultText | None = None
+    lone_surrogates: bool = False
     raw_tools: Sequence[RawTool] = ()
     raw_handlers: Sequence[RawHandler] = ()
     middleware: Sequence[ServerMiddleware[Any]] = ()

@@ -8,7 +8,7 @@ wrong becomes a JSON-RPC error that names the key and never carries a value, a s
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from mcp.server.context import CallNext, HandlerResult
@@ -19,8 +19,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from chaoscore.adapters.mcp.definition import RequestContext
-from chaoscore.adapters.mcp.wire import Wire, tool_result
-from chaoscore.app.envelope import failure
+from chaoscore.adapters.mcp.wire import Wire
 from chaoscore.domain.errors import ChaosError, InvalidInput, NotFound
 from chaoscore.domain.json import Json, type_name
 
@@ -31,10 +30,11 @@ RESOURCE_NOT_FOUND_2025 = -32002
 
 
 class Edge:
-    """SDK middleware; one per server."""
+    """SDK middleware; one per server. ``refuse`` makes a tool result of an error."""
 
-    def __init__(self, server: Server[Any]) -> None:
+    def __init__(self, server: Server[Any], refuse: Callable[[ChaosError], Wire]) -> None:
         self._server = server
+        self._refuse = refuse
 
     async def __call__(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
         if ctx.request_id is None:
@@ -42,7 +42,7 @@ class Edge:
         if ctx.method == "tools/call":
             problem = call_problem(ctx.params)
             if problem is not None:
-                return self._complete(ctx, tool_result(failure(problem)))
+                return self._complete(ctx, self._refuse(problem))
         try:
             return await call_next(ctx)
         except MCPError:

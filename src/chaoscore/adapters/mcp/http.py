@@ -100,22 +100,27 @@ def http_app(
 
     routes: list[BaseRoute] = [Route(path, endpoint) for path, endpoint in endpoints.items()]
     routes += [Mount(path, app) for path, app in (mounts or {}).items()]
-    app: ASGIApp = Starlette(routes=routes, lifespan=lifespan)
-    if authentication is not None:
-        app = authentication.wrap(app)
-    return HttpApp(HostGuard(_HealthFirst(app, health), allowed), endpoints, authentication is not None)
+    app = Starlette(routes=routes, lifespan=lifespan)
+    requests = authentication.wrap(app) if authentication is not None else app
+    front = _Front(app, requests, health)
+    return HttpApp(HostGuard(front, allowed), endpoints, authentication is not None)
 
 
-class _HealthFirst:
-    """Answers ``GET /health`` ahead of authentication: whoever watches a service has no token for it."""
+class _Front:
+    """Answers ``GET /health`` ahead of authentication, because whoever watches a service has no token for it, and
+    keeps the server's lifespan away from authentication."""
 
-    def __init__(self, app: ASGIApp, health: Health) -> None:
-        self._app = app
+    def __init__(self, lifespan: ASGIApp, requests: ASGIApp, health: Health) -> None:
+        self._lifespan = lifespan
+        self._requests = requests
         self._health = health
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._lifespan(scope, receive, send)
+            return
         if scope["type"] != "http" or scope["path"] != "/health":
-            await self._app(scope, receive, send)
+            await self._requests(scope, receive, send)
             return
         if scope["method"] not in ("GET", "HEAD"):
             await refuse(send, 405, "GET /health")

@@ -1,11 +1,13 @@
 """Bytes to JSON-RPC messages, and refusals that say what is wrong: the first thing either transport does.
 
 Stricter than the SDK's parser on purpose, so that both transports and both eras refuse the same: NaN, infinities and
-lone surrogates are not JSON; a request whose id is null, a fraction or a boolean is no notification.
+(unless a server wants them) lone surrogates are not JSON; a request whose id is null, a fraction or a boolean is no
+notification.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from dataclasses import dataclass
@@ -25,6 +27,7 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
+_SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 _HUGE_EXPONENT = re.compile(rb"\d[eE]\+?\d{3}")
 
 
@@ -47,18 +50,34 @@ def too_large(bytes_max: int) -> Refusal:
     return Refusal(INVALID_REQUEST, f"the message is larger than {bytes_max} bytes; send less in one call")
 
 
-def parse(raw: bytes) -> JSONRPCMessage | Refusal:
+def parse(raw: bytes, lone_surrogates: bool = False) -> JSONRPCMessage | Refusal:
     """One message, or why it is none. Never raises."""
     try:
         value = pydantic_core.from_json(raw, allow_inf_nan=False)
     except ValueError as error:
-        return Refusal(PARSE_ERROR, f"not JSON: {error}")
+        value = _with_surrogates(raw) if lone_surrogates else None
+        if value is None:
+            return Refusal(PARSE_ERROR, f"not JSON: {error}")
     if not isinstance(value, dict):
         kind = "a batch" if isinstance(value, list) else "not an object"
         return Refusal(INVALID_REQUEST, f"one JSON-RPC message at a time, please: this is {kind}")
     if _HUGE_EXPONENT.search(raw) is not None and _has_infinity(value):
         return Refusal(PARSE_ERROR, "not JSON: a number is out of range")
     return _message(value)
+
+
+def _with_surrogates(raw: bytes) -> object:
+    """The value of JSON whose only fault may be escapes of lone surrogates; ``None`` when it has another."""
+    if _SURROGATE_ESCAPE.search(raw) is None:
+        return None
+    try:
+        return json.loads(raw.decode("utf-8"), parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _refuse_constant(name: str) -> object:
+    raise ValueError(name)
 
 
 def _message(value: dict[str, Any]) -> JSONRPCMessage | Refusal:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import anyio
@@ -36,6 +37,7 @@ from chaoscore.adapters.mcp.wire import Wire
 from chaoscore.app.ports import Progress
 from chaoscore.app.resources import ResourceProvider
 from chaoscore.app.tools import CallContext, no_progress
+from chaoscore.domain.errors import ChaosError
 
 STATIC_SECONDS = 300
 """How long a client may keep lists that never change while a server runs."""
@@ -82,7 +84,8 @@ def build_server(definition: ServerDefinition, identify: Identify) -> BuiltServe
         # Without it the SDK lists all tools inside every 2026-era HTTP call.
         get_tool_input_schema=schemas.get,
     )
-    server.middleware += [Edge(server), *definition.middleware]
+    refuse = partial(_refusal, definition)
+    server.middleware += [Edge(server, refuse), *definition.middleware]
     server.add_request_handler("tools/list", PaginatedRequestParams, tools.list_all)
     server.add_request_handler("tools/call", CallToolRequestParams, tools.call)
     close_streams: Callable[[], None] = _nothing
@@ -96,6 +99,7 @@ def build_server(definition: ServerDefinition, identify: Identify) -> BuiltServe
 class _Tools:
     def __init__(self, definition: ServerDefinition, raw: Mapping[str, RawTool], identify: Identify) -> None:
         self._tools = definition.tools
+        self._result_text = definition.result_text
         self._raw = raw
         self._identify = identify
         self._listed: Wire = {
@@ -141,7 +145,7 @@ class _Tools:
         finally:
             if pump is not None:
                 pump.abandon()
-        return wire.tool_result(envelope)
+        return wire.tool_result(envelope, self._result_text)
 
 
 def _serve_resources(server: SdkServer, provider: ResourceProvider, identify: Identify) -> Callable[[], None]:
@@ -200,6 +204,10 @@ def _cache_hints() -> dict[CacheableMethod, CacheHint]:
         "resources/templates/list": static,
         "resources/read": fresh,
     }
+
+
+def _refusal(definition: ServerDefinition, error: ChaosError) -> Wire:
+    return wire.tool_result(definition.tools.refused(error), definition.result_text)
 
 
 def _nothing() -> None:

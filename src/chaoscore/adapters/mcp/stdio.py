@@ -56,7 +56,7 @@ async def serve_stdio(
         session.client_gone()
 
     try:
-        async with open_wire(fds or claim_standard_streams(), bounds, client_gone) as wire:
+        async with open_wire(fds or claim_standard_streams(), bounds, client_gone, definition.lone_surrogates) as wire:
             session = StdioSession(wire, alone, bounds.unanswered_max, bounds.grace_seconds)
             with _stop_signals(stop):
                 await server.run(session, session.outbound, server.create_initialization_options())

@@ -32,7 +32,7 @@ class StdioLimits:
 
 @asynccontextmanager
 async def open_wire(
-    fds: WireFds | None, limits: StdioLimits, on_broken: Callable[[], None]
+    fds: WireFds | None, limits: StdioLimits, on_broken: Callable[[], None], lone_surrogates: bool = False
 ) -> AsyncIterator[MessageWire]:
     """The wire over ``fds``; the SDK's when there are none or asyncio cannot watch them (Windows, a regular file)."""
     if fds is not None:
@@ -43,7 +43,7 @@ async def open_wire(
         else:
             writer = FrameWriter(fds.write, on_broken)
             try:
-                yield FdWire(reader, writer, limits.message_bytes_max)
+                yield FdWire(reader, writer, limits.message_bytes_max, lone_surrogates)
                 with suppress(TimeoutError):
                     await asyncio.wait_for(writer.drain(), limits.flush_seconds)
             finally:
@@ -70,15 +70,18 @@ async def open_wire(
 class FdWire:
     """Messages over two file descriptors."""
 
-    def __init__(self, reader: LineReader, writer: FrameWriter, bytes_max: int) -> None:
+    def __init__(
+        self, reader: LineReader, writer: FrameWriter, bytes_max: int, lone_surrogates: bool = False
+    ) -> None:
         self._reader = reader
         self._writer = writer
         self._bytes_max = bytes_max
+        self._lone_surrogates = lone_surrogates
 
     async def receive(self) -> JSONRPCMessage | Refusal | None:
         line = await self._reader.next()
         if isinstance(line, bytes):
-            return parse(line)
+            return parse(line, self._lone_surrogates)
         return too_large(self._bytes_max) if line is Line.TOO_LONG else None
 
     async def send(self, message: JSONRPCMessage) -> None:

@@ -3,16 +3,20 @@
 - Bytes that are no message are refused with the reason; the connection goes on.
 - ``server/discover`` is answered on a connection of its own. The SDK lets the first request decide the era for good,
   but clients probe with a discover and then open the 2025 handshake: both must work.
-- Reading stops while too many requests are unanswered.
+- While too many requests are unanswered, further ones are held back; what must overtake them (a cancellation, the
+  client's answer to a question, the end of input) still gets through.
 - At the end of input, requests in flight get a bounded time to be answered before they are cancelled.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from enum import Enum
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 import anyio
 from mcp.shared.dispatcher import as_request_id, coerce_request_id
@@ -50,6 +54,12 @@ AnswerAlone = Callable[[JSONRPCRequest], Awaitable[JSONRPCMessage]]
 """Answers one request on a connection of its own."""
 
 
+class Woken(Enum):
+    """Not a message: an answer was sent meanwhile."""
+
+    BY_CHANGE = "change"
+
+
 class StdioSession:
     """The SDK's read stream and, as ``outbound``, its write stream."""
 
@@ -59,24 +69,20 @@ class StdioSession:
         self._unanswered_max = unanswered_max
         self._grace_seconds = grace_seconds
         self._unanswered: set[RequestId] = set()
+        self._held: deque[JSONRPCRequest] = deque()
         self._changed = asyncio.Event()
+        self._receiving: asyncio.Task[JSONRPCMessage | Refusal | None] | None = None
         self._alone: set[asyncio.Task[None]] = set()
-        self._hurry = False
-        self._stopping = False
+        self._ended_at: float | None = None
         self.outbound = _Outbound(self)
 
     def client_gone(self) -> None:
         """Nobody reads answers any more: no grace."""
-        self._hurry = True
-        self._stop()
+        self.stop(0)
 
     def stop(self, grace_seconds: float) -> None:
-        """The process was asked to stop: take no more requests, and wait no longer than this for answers."""
+        """Take no more requests, and wait no longer than this for answers."""
         self._grace_seconds = min(self._grace_seconds, grace_seconds)
-        self._stop()
-
-    def _stop(self) -> None:
-        self._stopping = True
         self._wire.stop()
         self._changed.set()
 
@@ -87,36 +93,89 @@ class StdioSession:
 
     async def receive(self) -> SessionMessage:
         while True:
-            while len(self._unanswered) >= self._unanswered_max and not self._stopping:
-                self._changed.clear()
-                await self._changed.wait()
-            message = await self._wire.receive()
+            if self._held and len(self._unanswered) < self._unanswered_max:
+                return self._deliver(self._held.popleft())
+            if self._ended_at is not None:
+                await self._wait_for_answers(self._ended_at)
+                continue
+            message = await self._next()
+            if isinstance(message, Woken):
+                continue
             if message is None:
-                await self._wait_for_answers()
-                raise anyio.EndOfStream
-            if isinstance(message, Refusal):
+                self._ended_at = asyncio.get_running_loop().time()
+            elif isinstance(message, Refusal):
                 await self._wire.send(message.to_message())
-            elif isinstance(message, JSONRPCRequest):
-                if message.method == "server/discover" and _has_envelope(message):
-                    self._unanswered.add(coerce_request_id(message.id))
-                    task = asyncio.create_task(self._discover(message))
-                    self._alone.add(task)
-                    task.add_done_callback(self._alone.discard)
-                    continue
-                # A listen stream is answered when it ends: nothing to wait for.
-                if message.method != "subscriptions/listen":
-                    self._unanswered.add(coerce_request_id(message.id))
-                return SessionMessage(message)
-            else:
+            elif not isinstance(message, JSONRPCRequest):
                 if isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
-                    cancelled = as_request_id((message.params or {}).get("requestId"))
-                    if cancelled is not None:
-                        self._settle(cancelled)  # a cancelled request is never answered
+                    self._forget_cancelled(message)
                 return SessionMessage(message)
+            elif message.method == "server/discover" and _has_envelope(message):
+                self._discover(message)
+            elif len(self._unanswered) < self._unanswered_max and not self._held:
+                return self._deliver(message)
+            else:
+                self._held.append(message)
+
+    async def _next(self) -> JSONRPCMessage | Refusal | Woken | None:
+        """What arrives next. While requests are held back, an answer that makes room for one comes first."""
+        if self._receiving is None and not self._held:
+            return await self._wire.receive()
+        if self._receiving is None and len(self._held) < self._unanswered_max:
+            self._receiving = asyncio.create_task(self._wire.receive())
+        self._changed.clear()
+        change = asyncio.create_task(self._changed.wait())
+        waiting: set[asyncio.Task[Any]] = {change} if self._receiving is None else {change, self._receiving}
+        try:
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            change.cancel()
+        if self._receiving is None or not self._receiving.done():
+            return Woken.BY_CHANGE
+        received, self._receiving = self._receiving.result(), None
+        return received
+
+    def _deliver(self, request: JSONRPCRequest) -> SessionMessage:
+        # A listen stream is answered when it ends: nothing to wait for.
+        if request.method != "subscriptions/listen":
+            self._unanswered.add(coerce_request_id(request.id))
+        return SessionMessage(request)
+
+    async def _wait_for_answers(self, since: float) -> None:
+        """Return when something changed. Raises ``EndOfStream`` when all is answered or the grace is over."""
+        left = since + self._grace_seconds - asyncio.get_running_loop().time()
+        if left <= 0 or not (self._unanswered or self._held):
+            raise anyio.EndOfStream
+        self._changed.clear()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._changed.wait(), left)
+
+    def _forget_cancelled(self, message: JSONRPCNotification) -> None:
+        """A cancelled request is never answered."""
+        cancelled = as_request_id((message.params or {}).get("requestId"))
+        if cancelled is not None:
+            key = coerce_request_id(cancelled)
+            self._held = deque(item for item in self._held if coerce_request_id(item.id) != key)
+            self._settle(cancelled)
+
+    def _settle(self, request_id: RequestId) -> None:
+        self._unanswered.discard(coerce_request_id(request_id))
+        self._changed.set()
+
+    def _discover(self, request: JSONRPCRequest) -> None:
+        async def answer() -> None:
+            with suppress(anyio.BrokenResourceError):
+                await self.send(await self._answer_alone(request))
+
+        self._unanswered.add(coerce_request_id(request.id))
+        task = asyncio.create_task(answer())
+        self._alone.add(task)
+        task.add_done_callback(self._alone.discard)
 
     async def aclose(self) -> None:
         for task in self._alone:
             task.cancel()
+        if self._receiving is not None:
+            self._receiving.cancel()
 
     def __aiter__(self) -> Self:
         return self
@@ -134,30 +193,6 @@ class StdioSession:
         self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
     ) -> None:
         await self.aclose()
-
-    def _settle(self, request_id: RequestId) -> None:
-        self._unanswered.discard(coerce_request_id(request_id))
-        self._changed.set()
-
-    async def _discover(self, request: JSONRPCRequest) -> None:
-        try:
-            answer = await self._answer_alone(request)
-            await self.send(answer)
-        except anyio.BrokenResourceError:
-            pass
-
-    async def _wait_for_answers(self) -> None:
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        while self._unanswered and not self._hurry:
-            left = began + self._grace_seconds - loop.time()
-            if left <= 0:
-                return
-            self._changed.clear()
-            try:
-                await asyncio.wait_for(self._changed.wait(), left)
-            except TimeoutError:
-                return
 
 
 class _Outbound:

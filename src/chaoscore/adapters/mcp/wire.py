@@ -8,7 +8,7 @@ would leave the caller without any answer to an effect that has happened.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pydantic_core
@@ -49,11 +49,15 @@ def tool_definition(spec: ToolSpec) -> Wire:
     }
 
 
-def tool_result(envelope: Envelope) -> Wire:
-    """The result of ``tools/call``: the envelope as structured content, and as text."""
+def tool_result(envelope: Envelope, result_text: Callable[[JsonObject], str] | None = None) -> Wire:
+    """The result of ``tools/call``: the envelope as structured content, and as text.
+
+    ``result_text`` sees the envelope as it is, before anything was replaced.
+    """
     structured, data_text = _encodable(envelope)
+    text = text_of(structured, data_text) if result_text is None else result_text(envelope.to_json())
     return {
-        "content": [{"type": "text", "text": text_of(structured, data_text)}],
+        "content": [{"type": "text", "text": text}],
         "structuredContent": structured,
         "isError": not structured["ok"],
         **COMPLETE,
