@@ -77,19 +77,24 @@ class ToolSet:
     def get(self, name: str) -> ToolSpec | None:
         return self._by_name.get(name)
 
+    def refused(self, error: ChaosError) -> Envelope:
+        """How this surface words a failure; transports use it too, for calls that name no tool."""
+        return failure(error)
+
     async def call(self, name: str, arguments: JsonObject, context: CallContext) -> Envelope:
         """Validate and run. Every error becomes an envelope; only cancellation passes through."""
         spec = self._by_name.get(name)
         if spec is None:
             known = ", ".join(sorted(self._by_name))
-            return failure(InvalidInput(f"unknown tool {name!r}; there are {known}", key="name"))
+            return self.refused(InvalidInput(f"unknown tool {name[:80]!r}; there are {known}", key="name"))
         try:
             from chaoscore.domain.schema import require_valid
 
             require_valid(arguments, spec.input_schema)
             return await spec.handler(arguments, context)
         except ChaosError as error:
-            return failure(error)
+            return self.refused(error)
         except Exception:
             log.exception("tool %s failed unexpectedly", name)
-            return failure(ChaosError(f"{name} failed unexpectedly; the server's log tells why", code="INTERNAL_ERROR"))
+            unexpected = f"{name} failed unexpectedly; the server's log tells why"
+            return self.refused(ChaosError(unexpected, code="INTERNAL_ERROR"))

@@ -6,13 +6,9 @@ The standard parser is used on purpose: faster ones refuse lone surrogates and r
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Mapping
 
-from chaoscore.domain.interaction.digest import js_number, js_string
-from chaoscore.domain.json import Json, is_array, is_object
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
+from chaoscore.domain.interaction.spelling import compact_text, pretty_text
+from chaoscore.domain.json import Json
 
 
 class NotJson(ValueError):
@@ -44,48 +40,9 @@ def loads(data: bytes) -> Json:
 
 def pretty(value: Json) -> bytes:
     """Two spaces, one trailing newline."""
-    text = _spelled(value, "", "\n") if _has_float(value) else json.dumps(value, indent=2, ensure_ascii=False)
-    return _utf8(text + "\n")
+    return (pretty_text(value) + "\n").encode("utf-8")
 
 
 def line(value: Json) -> bytes:
     """Compact, one trailing newline."""
-    if _has_float(value):
-        return _utf8(_spelled(value, "", "") + "\n")
-    return _utf8(json.dumps(value, separators=(",", ":"), ensure_ascii=False) + "\n")
-
-
-def _utf8(text: str) -> bytes:
-    try:
-        return text.encode("utf-8")
-    except UnicodeEncodeError:
-        return _SURROGATE.sub(lambda match: f"\\u{ord(match.group()):04x}", text).encode("utf-8")
-
-
-def _has_float(value: Json) -> bool:
-    if isinstance(value, Mapping):
-        return any(_has_float(item) for item in value.values())
-    if isinstance(value, list | tuple):
-        return any(_has_float(item) for item in value)
-    return isinstance(value, float)
-
-
-def _spelled(value: Json, indent: str, newline: str) -> str:
-    """The slow way, for documents with fractions: Python and ECMAScript print some of them differently."""
-    if isinstance(value, float):
-        return js_number(value)
-    if isinstance(value, str):
-        return js_string(value)
-    inner = indent + "  " if newline else ""
-    comma, colon = (f",{newline}{inner}", ": ") if newline else (",", ":")
-    if is_object(value):
-        if not value:
-            return "{}"
-        items = comma.join(f"{js_string(key)}{colon}{_spelled(item, inner, newline)}" for key, item in value.items())
-        return f"{{{newline}{inner}{items}{newline}{indent}}}"
-    if is_array(value):
-        if not value:
-            return "[]"
-        items = comma.join(_spelled(item, inner, newline) for item in value)
-        return f"[{newline}{inner}{items}{newline}{indent}]"
-    return json.dumps(value)
+    return (compact_text(value) + "\n").encode("utf-8")
