@@ -11,6 +11,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from rich.console import RenderableType
+
 from chaoscore.app.achieve import Achievement, Goal
 from chaoscore.app.plans import NewPlan, PlanReport
 from chaoscore.app.runs.answers import Answer
@@ -68,13 +70,13 @@ class Conversation:
             achievement.run = await self._onward(achievement.run)
         return achievement
 
-    async def go_on(self, run_id: str) -> RunReport:
+    async def go_on(self, run: ExecuteRequest) -> RunReport:
         """Take an existing run to where it rests. Raises what ``RunService.execute`` raises."""
         self._start_clock()
-        report = await self._runs.look(ExecuteRequest(run=run_id), self._context)
+        report = await self._runs.look(run, self._context)
         self._plan = report.plan.plan.label
         self._progress.begin(report.plan.plan)
-        return await self._onward(await self._execute(run_id))
+        return await self._onward(await self._execute(report.run.label))
 
     async def paused_run(self) -> str | None:
         """The label of the run that was going on, for whoever was interrupted."""
@@ -90,23 +92,21 @@ class Conversation:
         return self._kernel.services.runs
 
     async def _onward(self, report: RunReport) -> RunReport:
+        label = report.run.label
         while True:
-            run_id = report.credential or report.run.handle
-            if run_id is None:
-                return report
             if report.in_motion and self._patience() > 0:
-                report = await self._execute(run_id)
+                report = await self._execute(label)
             elif not report.in_motion and report.run.status == "waiting-for-decision":
                 answers, door = await self._answers(report)
                 if not answers:
                     return report
-                await self._runs.answer(ExecuteRequest(run=run_id), answers, door, self._context)
-                report = await self._execute(run_id)
+                await self._runs.answer(ExecuteRequest(label=label), answers, door, self._context)
+                report = await self._execute(label)
             else:
                 return report
 
-    async def _execute(self, run_id: str) -> RunReport:
-        request = ExecuteRequest(run=run_id, wait_seconds=self._patience())
+    async def _execute(self, label: str) -> RunReport:
+        request = ExecuteRequest(label=label, wait_seconds=self._patience())
         async with self._telling() as listener:
             return await self._runs.execute(request, self._context, listener)
 
@@ -161,7 +161,7 @@ class Conversation:
             return [], TERMINAL_DOOR
         if self._manners.yes:
             for number, action in enumerate(waiting, start=1):
-                self._show_action(report, action, f"{number} of {len(waiting)}")
+                self._terminal.tell(*self._view(report, action, f"{number} of {len(waiting)}"))
             self._terminal.tell(plain(f"  approved by --yes: {count(len(waiting), 'action')}", "yellow"), plain(""))
             return [_answer(action, True) for action in waiting], SCRIPT_DOOR
         if self._put_off or not self._terminal.interactive:
@@ -212,9 +212,12 @@ class Conversation:
             self._show_action(report, action, "in full", in_whole=True)
 
     def _show_action(self, report: RunReport, action: Action, place: str, *, in_whole: bool = False) -> None:
+        self._terminal.ask_about(*self._view(report, action, place, in_whole=in_whole))
+
+    def _view(self, report: RunReport, action: Action, place: str, *, in_whole: bool = False) -> list[RenderableType]:
         plan, registry = report.plan.plan, self._kernel.services.registry
         facts = lint(plan.steps, registry, self._kernel.services.limits).facts.get(action.step, StepFacts())
-        self._terminal.ask_about(*approval_view(action, plan, facts, registry, place, in_whole=in_whole))
+        return approval_view(action, plan, facts, registry, place, in_whole=in_whole)
 
 
 def plan_report(kernel: Kernel, stored: StoredPlan) -> PlanReport:

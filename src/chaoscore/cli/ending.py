@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from rich.text import Text
 
 from chaoscore.app.achieve import Achievement
@@ -16,7 +18,7 @@ from chaoscore.cli.conversation import Conversation, Manners
 from chaoscore.cli.exits import Exit
 from chaoscore.cli.terminal import Terminal
 from chaoscore.cli.views.run import result_view, run_view
-from chaoscore.cli.views.words import in_full, one_line, plain, title
+from chaoscore.cli.views.words import one_line, plain, title
 from chaoscore.domain.audit import ChainReport
 from chaoscore.domain.json import Json, is_array, is_object
 from chaoscore.domain.memory import Memory, NewMemory
@@ -75,7 +77,8 @@ def needs_plan(terminal: Terminal, needed: NeedsPlan) -> int:
                 name, about = str(capability.get("name")), one_line(capability.get("description"), 100)
                 terminal.show(Text.assemble("  ", name, ("  " + about, "dim")))
     if example is not None:
-        terminal.show(Text(), title("example"), *(Text(f"  {line}") for line in in_full(example)))
+        text = json.dumps(example, ensure_ascii=False, indent=2)
+        terminal.show(Text(), title("example"), *(plain(f"  {line}") for line in text.split("\n")))
     if terminal.as_json:
         terminal.answer(envelope.to_json())
     return Exit.NEEDS_PLAN
@@ -85,7 +88,7 @@ async def tell_of_the_pause(conversation: Conversation, terminal: Terminal) -> N
     """After Ctrl-C: nothing new is started; how to go on."""
     label = await conversation.paused_run()
     if label is not None:
-        terminal.error(f"interrupted; run {label} is paused", f"chaoscore run continue {label}")
+        terminal.interrupted(f"run {label} is paused", f"chaoscore run continue {label}")
 
 
 async def _remember(kernel: Kernel, conversation: Conversation, key: str, report: RunReport) -> Memory:

@@ -71,7 +71,8 @@ def _guarded(work: Callable[[], int], debug: bool = False, terminal: Terminal | 
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.BROKEN_PIPE
     except KeyboardInterrupt:
-        _complain("interrupted", None)
+        if terminal is None or not terminal.told_of_interrupt:
+            _complain("interrupted", None)
         return Exit.INTERRUPTED
     except ChaosError as error:
         if debug:

@@ -57,6 +57,7 @@ class Terminal:
         self._environ = os.environ if environ is None else environ
         self.as_json = as_json
         self.interactive = may_ask and sys.stdin is not None and sys.stdin.isatty() and self._err.isatty()
+        self.told_of_interrupt = False
         self._rich: dict[bool, Console] = {}
 
     @property
@@ -88,6 +89,11 @@ class Terminal:
         self._line(self._err, f"error: {visible(message)}")
         if help_line:
             self._line(self._err, f"help: {visible(help_line)}")
+
+    def interrupted(self, what: str, how: str) -> None:
+        """After Ctrl-C, in the middle of whatever line the terminal is on."""
+        self.told_of_interrupt = True
+        self._line(self._err, f"\ninterrupted: {what}\nhelp: {how}")
 
     def answer(self, value: Json) -> None:
         """The one JSON document of ``--json``."""

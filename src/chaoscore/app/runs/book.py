@@ -21,7 +21,10 @@ from chaoscore.domain.run import RunState
 
 @dataclass(frozen=True, slots=True)
 class ExecuteRequest:
-    """Exactly one of ``plan`` and ``run`` is the id the caller holds. ``wait_seconds`` bounds the call, not the run."""
+    """Exactly one of ``plan`` and ``run`` is the id the caller holds. ``wait_seconds`` bounds the call, not the run.
+
+    ``label`` names a run without its id, for whoever owns this process and its store; no tool takes it.
+    """
 
     plan: str | None = None
     run: str | None = None
@@ -30,6 +33,7 @@ class ExecuteRequest:
     wait_seconds: float | None = None
     rerun: bool = False
     stop_at_approval: bool = False
+    label: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,25 +63,31 @@ class RunBook:
 
     async def existing(self, request: ExecuteRequest, context: CallContext) -> tuple[StoredPlan, Run]:
         """The run a caller names, by its own id or its plan's. A foreign one answers like a missing one."""
-        if request.run is not None:
-            run = await self.runs.find_run(request.run, context.principal)
+        if request.run is not None or request.label is not None:
+            run = await self._named(request, context)
             plan = await self.plans.plan_by_label(run.plan) if run is not None else None
         else:
             plan = await self.plans.find_plan(request.plan or "", context.principal, context.binding)
             run = await self.runs.run_of_plan(plan.plan.label) if plan is not None else None
         if run is None or plan is None:
-            name = request.run or request.plan
+            name = request.run or request.label or request.plan
             raise NotFound(f"there is no run for {name!r}; chaoscore_execute starts one", key="run_id")
         return plan, run
 
+    async def _named(self, request: ExecuteRequest, context: CallContext) -> Run | None:
+        if request.run is not None:
+            return await self.runs.find_run(request.run, context.principal)
+        # The operator answers for the runs of callers who hold an id that is stored nowhere.
+        return await self.runs.load_run(request.label or "") if context.principal.kind == "local" else None
+
     async def open(self, request: ExecuteRequest, context: CallContext) -> tuple[StoredPlan, Run, str | None]:
         """The run to execute, made now where the plan has none yet, and the id to answer with."""
-        if (request.plan is None) == (request.run is None):
+        if sum(name is not None for name in (request.plan, request.run, request.label)) != 1:
             raise InvalidInput("give exactly one of plan_id and run_id", key="plan_id")
-        if request.run is not None:
+        if request.plan is None:
             plan, run = await self.existing(request, context)
             if not request.rerun:
-                return plan, run, request.run
+                return plan, run, request.run or run.handle
         else:
             found = await self.plans.find_plan(request.plan or "", context.principal, context.binding)
             if found is None:

@@ -11,6 +11,7 @@ from chaoscore.cli.options import Subcommands, add_common, examples, whole
 
 if TYPE_CHECKING:
     from chaoscore.bootstrap import Kernel
+    from chaoscore.domain.json import Json
 
 EXAMPLES = examples(
     ("chaoscore audit verify", "walk the chain from the first event; altered, missing and cut-off ones are found"),
@@ -42,7 +43,7 @@ def _verify(call: Call) -> int:
                 f"the audit is not whole: {chain.fault}", "docs/operating.md tells how to find out more"
             )
         if call.terminal.as_json:
-            head = {"seq": chain.head.seq, "mac": chain.head.mac}
+            head: dict[str, Json] = {"seq": chain.head.seq, "mac": chain.head.mac}
             call.terminal.answer(
                 {"ok": chain.fault is None, "events": chain.events, "head": head, "fault": chain.fault, "at": chain.at}
             )
@@ -53,13 +54,12 @@ def _verify(call: Call) -> int:
 
 def _tail(call: Call) -> int:
     async def work(kernel: Kernel) -> int:
-        from chaoscore.app.runs.book import ExecuteRequest
-        from chaoscore.cli.find import run_id
+        from chaoscore.cli.find import find_run
         from chaoscore.cli.views.words import one_line, plain, rows, when
 
         label: str | None = None
         if call.args.run is not None:
-            request = ExecuteRequest(run=await run_id(kernel, call.args.run))
+            request = await find_run(kernel, call.args.run)
             label = (await kernel.services.runs.look(request, kernel.local_context())).run.label
         found = await kernel.stores.audit.tail(None, label, call.args.limit, call.args.before)
         if call.terminal.as_json:

@@ -49,13 +49,12 @@ def work(call: Call) -> int:
 
 async def _resolve(kernel: Kernel, call: Call, action: str | None) -> int:
     from chaoscore.app.kernel.report import run_envelope
-    from chaoscore.app.runs.book import ExecuteRequest
-    from chaoscore.cli.find import run_id
+    from chaoscore.cli.find import find_run
     from chaoscore.cli.views.run import run_view
     from chaoscore.cli.views.words import plain
 
     context = kernel.local_context()
-    request = ExecuteRequest(run=await run_id(kernel, call.args.run))
+    request = await find_run(kernel, call.args.run)
     if action is not None:
         step, item = _parse(action)
         report = await kernel.services.runs.resolve(request, step, item, call.args.word, context)

@@ -53,8 +53,8 @@ def _list(call: Call) -> int:
         if not found:
             call.terminal.show(plain("there is no run yet; chaoscore achieve starts one"))
             return Exit.OK
-        lines = [(run.label, word(run.status), when(run.created_at), one_line(run.objective)) for run in found]
-        call.terminal.show(rows(("run", "status", "since", "goal"), lines))
+        lines = [(run.label, word(run.status), when(run.created_at), one_line(run.objective, 44)) for run in found]
+        call.terminal.show(rows(("run", "status", "begun", "goal"), lines))
         if cursor is not None:
             call.terminal.show(plain(f"more: chaoscore run list --cursor {cursor}", "dim"))
         return Exit.OK
@@ -65,12 +65,11 @@ def _list(call: Call) -> int:
 def _show(call: Call) -> int:
     async def work(kernel: Kernel) -> int:
         from chaoscore.app.kernel.report import run_json
-        from chaoscore.app.runs.book import ExecuteRequest
-        from chaoscore.cli.find import run_id
+        from chaoscore.cli.find import find_run
         from chaoscore.cli.views.run import result_view, run_view
         from chaoscore.domain.errors import NotFound
 
-        request = ExecuteRequest(run=await run_id(kernel, call.args.run))
+        request = await find_run(kernel, call.args.run)
         report = await kernel.services.runs.look(request, kernel.local_context())
         step: str | None = call.args.step
         if step is not None and not any(view.step.id == step for view in report.state.views()):
@@ -89,12 +88,12 @@ def _continue(call: Call) -> int:
     async def work(kernel: Kernel) -> int:
         from chaoscore.cli.conversation import Conversation
         from chaoscore.cli.ending import finish, manners_of, tell_of_the_pause
-        from chaoscore.cli.find import run_id
+        from chaoscore.cli.find import find_run
 
         conversation = Conversation(kernel, call.terminal, manners_of(call))
-        name = await run_id(kernel, call.args.run)
+        request = await find_run(kernel, call.args.run)
         try:
-            report = await conversation.go_on(name)
+            report = await conversation.go_on(request)
         except asyncio.CancelledError:
             await tell_of_the_pause(conversation, call.terminal)
             raise
@@ -106,11 +105,10 @@ def _continue(call: Call) -> int:
 def _cancel(call: Call) -> int:
     async def work(kernel: Kernel) -> int:
         from chaoscore.app.kernel.report import run_envelope
-        from chaoscore.app.runs.book import ExecuteRequest
-        from chaoscore.cli.find import run_id
+        from chaoscore.cli.find import find_run
         from chaoscore.cli.views.run import run_view
 
-        request = ExecuteRequest(run=await run_id(kernel, call.args.run))
+        request = await find_run(kernel, call.args.run)
         report = await kernel.services.runs.cancel(request, kernel.local_context())
         for note in report.notes:
             call.terminal.warn(note)

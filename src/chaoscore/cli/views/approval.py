@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from rich.console import RenderableType
 from rich.text import Text
 
-from chaoscore.cli.views.words import in_full, plain, title, word
+from chaoscore.cli.views.words import in_full, one_line, plain, title, word
 from chaoscore.domain.action import Action
 from chaoscore.domain.capability import Capability
-from chaoscore.domain.json import Json, pointer_tokens
+from chaoscore.domain.json import Json, is_array, pointer_tokens
 from chaoscore.domain.plan import Plan, StepFacts
 
 ARGUMENT_LINES_SHOWN_MAX = 120
@@ -68,7 +68,11 @@ def _effects(capability: Capability | None) -> list[Text]:
 
 
 def _scope(scope: Mapping[str, Json]) -> list[str]:
-    return [line for line in in_full(scope) if line] if scope else []
+    """``roots /a, /b``: what the operator confined the capability to."""
+    return [
+        f"{name} {', '.join(map(one_line, value)) if is_array(value) else one_line(value)}"
+        for name, value in scope.items()
+    ]
 
 
 def _sources(name: str, plan: Plan, facts: StepFacts) -> list[RenderableType]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from chaoscore.cli.terminal import Terminal
-from chaoscore.cli.views.words import SIGNS, plain, rows, word
+from chaoscore.cli.views.words import SIGNS, count, plain, rows, word
 from chaoscore.domain.json import Json, JsonObject, is_object
 from chaoscore.domain.plan import Plan
 
@@ -36,6 +36,7 @@ class Progress:
         self._terminal = terminal
         self._steps: dict[str, _StepProgress] = {}
         self._live: Live | None = None
+        self._fan_out: str | None = None
 
     def begin(self, plan: Plan) -> None:
         self.end()
@@ -58,19 +59,31 @@ class Progress:
             self._say(str(step), known, item)
 
     def end(self) -> None:
-        """Leave what was drawn where it is and draw no more."""
+        """Say what is still unsaid, leave what was drawn, draw no more."""
+        self._say_items()
         if self._live is not None:
             self._live.stop()
             self._live = None
 
     def _say(self, step: str, known: _StepProgress, item: Json) -> None:
         if item is None:
+            self._say_items()
             if known.state != "pending":
                 self._terminal.tell(_line(step, known))
         elif known.state in ("failed", "denied", "outcome-unknown", "waiting-for-decision"):
             self._terminal.tell(_line(f"{step}[{item}]", known))
-        elif known.state == "succeeded" and (len(known.ended) == 1 or len(known.ended) % ITEM_LINES_EVERY == 0):
-            self._terminal.tell(_line(step, known, f"{len(known.ended)} items done"))
+        else:
+            if self._fan_out != step:
+                self._say_items()
+            self._fan_out = step if known.ended else None
+            if known.state == "succeeded" and len(known.ended) % ITEM_LINES_EVERY == 0:
+                self._say_items()
+
+    def _say_items(self) -> None:
+        """One line for the items of a fan-out that ended since the last one."""
+        step, self._fan_out = self._fan_out, None
+        if step is not None and not self._terminal.live:
+            self._terminal.tell(_line(step, self._steps[step], _counts(self._steps[step]).plain))
 
     def _draw(self) -> None:
         if self._live is None:
@@ -94,7 +107,7 @@ def _counts(known: _StepProgress) -> Text:
     if not known.ended:
         return plain(known.error, "red")
     failed = f", {known.failed} not" if known.failed else ""
-    return plain(f"{len(known.ended) - known.failed} items done{failed} {known.error}".rstrip())
+    return plain(f"{count(len(known.ended) - known.failed, 'item')} done{failed} {known.error}".rstrip())
 
 
 def _line(step: str, known: _StepProgress, more: str = "") -> Text:

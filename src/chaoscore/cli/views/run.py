@@ -18,7 +18,7 @@ def run_view(report: RunReport) -> list[RenderableType]:
     status = "running" if report.in_motion else run.status
     return [
         Text.assemble(("goal  ", "dim"), one_line(report.plan.plan.objective, 400)),
-        Text.assemble(("run   ", "dim"), run.label, "  ", word(status), ("  since ", "dim"), when(run.created_at)),
+        Text.assemble(("run   ", "dim"), run.label, "  ", word(status), ("  begun ", "dim"), when(run.created_at)),
         Text(),
         steps_table(report),
         Text(),

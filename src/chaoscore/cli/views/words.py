@@ -62,7 +62,7 @@ def title(value: str) -> Text:
 
 def table(*headings: str) -> Table:
     """Columns without lines: readable on a terminal, and still one row per line in a file."""
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_header=any(headings))
     for heading in headings:
         made.add_column(heading, overflow="fold", no_wrap=False)
     return made
