@@ -134,7 +134,7 @@ def search_tokens(text: str) -> list[str]:
     A two-character Chinese word is found because it is one of the bigrams. Total for any text.
     """
     tokens: list[str] = []
-    for word in _WORD.findall(_folded(text)):
+    for word in _WORD.findall(folded(text)):
         at = 0
         for stretch in _CJK.finditer(word):
             if stretch.start() > at:
@@ -148,6 +148,7 @@ def search_tokens(text: str) -> list[str]:
     return tokens
 
 
-def _folded(text: str) -> str:
+def folded(text: str) -> str:
+    """The one form in which texts are compared: compatibility characters and case folded. Total for any text."""
     # Folding case can undo the composed form (Unicode 3.13, D147), hence the second pass.
     return normalize("NFKC", normalize("NFKC", text).casefold())

@@ -1,0 +1,264 @@
+"""One SQLite file, shared by many processes, behind two threads: writes in one, reads in the other.
+
+Above it stand the stores, which hand in work as functions; below it SQLite and the lock between processes. Every
+write is one ``BEGIN IMMEDIATE`` transaction that is durable (``synchronous=FULL``) before its future is told. Writes
+that are waiting at the same time share one transaction, each behind a savepoint of its own, and so one fsync.
+
+A failure leaves nothing half done: the transaction is rolled back, the connection is thrown away when it may be
+broken, and the next call begins with a new one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+from chaoscore.adapters.sqlite.disk import Disk
+from chaoscore.adapters.sqlite.failures import StoreGone, storage_error, translate
+from chaoscore.adapters.sqlite.lane import Job, Lane
+from chaoscore.adapters.sqlite.opening import Opening
+from chaoscore.adapters.sqlite.turnstile import Turnstile
+from chaoscore.domain.audit import Checkpoint
+from chaoscore.domain.errors import ChaosError
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+WAIT_SECONDS = 10.0
+
+
+class Transaction:
+    """What a write may use. ``head`` is the newest audit event it wrote, ``base`` the one it found."""
+
+    __slots__ = ("base", "execute", "head")
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.execute = connection.execute
+        self.base: Checkpoint | None = None
+        self.head: Checkpoint | None = None
+
+
+Write = Callable[[Transaction], object]
+Read = Callable[[sqlite3.Connection], object]
+
+
+class Database:
+    """``after_commit`` is told of every transaction that became durable, still under the writers' lock."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        opening: Opening,
+        turnstile: Turnstile,
+        after_commit: Callable[[Transaction], None],
+        wait_seconds: float = WAIT_SECONDS,
+    ) -> None:
+        self.path = opening.path
+        self._disk = disk
+        self._opening = opening
+        self._turnstile = turnstile
+        self._after_commit = after_commit
+        self._writing: sqlite3.Connection | None = None
+        self._reading: sqlite3.Connection | None = None
+        self._written: tuple[int, int] | None = None
+        self._read_from: tuple[int, int] | None = None
+        self._prepared = False
+        self._writer: Lane[Write] = Lane("chaoscore-write", self._write, self._end_writing, self._busy, wait_seconds)
+        self._reader: Lane[Read] = Lane("chaoscore-read", self._read, self._end_reading, self._busy, wait_seconds)
+
+    # -- in the event loop's thread --------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Raises ``StorageError``, or ``ConfigurationInvalid`` for a file that is newer or somebody else's."""
+        await self.read(lambda _: None)
+
+    def write(self, work: Callable[[Transaction], T]) -> asyncio.Future[T]:
+        """One durable transaction; told once it is on disk. Raises what ``work`` raises, or ``StorageError``.
+
+        Handed over at once and done in order: two writes of one caller need not wait for each other.
+        """
+        return cast("asyncio.Future[T]", self._writer.submit(work))
+
+    def read(self, work: Callable[[sqlite3.Connection], T]) -> asyncio.Future[T]:
+        """Sees every write whose future was told before."""
+        return cast("asyncio.Future[T]", self._reader.submit(work))
+
+    async def close(self) -> None:
+        """Finish what was handed over and close the file."""
+        await self._reader.close()
+        await self._writer.close()
+
+    def _busy(self) -> ChaosError:
+        return storage_error("STORE_BUSY", self.path)
+
+    # -- in the writing thread -------------------------------------------------------------------------------
+
+    def _write(self, first: Job[Write]) -> None:
+        try:
+            self._turnstile.enter()
+        except BaseException as error:
+            self._fail(self._writer.begin(first), error)
+            return
+        try:
+            jobs = self._writer.begin(first)
+            if len(jobs) == 1:
+                self._alone(jobs[0])
+            elif jobs:
+                self._together(jobs)
+        finally:
+            try:
+                self._turnstile.leave()
+            except OSError:
+                self._turnstile.close()  # closing lets go as well
+
+    def _alone(self, job: Job[Write]) -> None:
+        try:
+            connection = self._connection()
+            connection.execute("BEGIN IMMEDIATE")
+            transaction = Transaction(connection)
+            result = job.work(transaction)
+            connection.execute("COMMIT")
+        except BaseException as error:
+            self._roll_back(error)
+            job.error = translate(error, self.path)
+            return
+        job.result = result
+        self._committed(transaction)
+
+    def _together(self, jobs: list[Job[Write]]) -> None:
+        """One transaction for all. A job that refuses takes back its own part; a disk that fails, everybody's: then
+        each tries alone, so that nobody fails because of somebody else."""
+        try:
+            connection = self._connection()
+            connection.execute("BEGIN IMMEDIATE")
+            transaction = Transaction(connection)
+            answers = [self._part(connection, transaction, job) for job in jobs]
+            connection.execute("COMMIT")
+        except Exception as error:
+            self._roll_back(error)
+            if _is_busy(error):
+                self._fail(jobs, error)
+            else:
+                for job in jobs:
+                    self._alone(job)
+            return
+        except BaseException as error:
+            self._roll_back(error)
+            self._fail(jobs, error)
+            return
+        for job, (result, refusal) in zip(jobs, answers, strict=True):
+            job.result, job.error = result, refusal
+        self._committed(transaction)
+
+    def _part(
+        self, connection: sqlite3.Connection, transaction: Transaction, job: Job[Write]
+    ) -> tuple[object, ChaosError | None]:
+        base, head = transaction.base, transaction.head
+        connection.execute("SAVEPOINT part")
+        try:
+            answer: tuple[object, ChaosError | None] = (job.work(transaction), None)
+        except ChaosError as refusal:
+            connection.execute("ROLLBACK TO part")
+            transaction.base, transaction.head = base, head
+            answer = (None, refusal)
+        connection.execute("RELEASE part")
+        return answer
+
+    def _committed(self, transaction: Transaction) -> None:
+        """What follows a durable transaction cannot undo it: a failure here is the log's, not the caller's."""
+        try:
+            self._after_commit(transaction)
+        except (OSError, sqlite3.Error) as error:
+            log.warning("after a commit to %s: %s", self.path, error)
+
+    def _connection(self) -> sqlite3.Connection:
+        """The writing connection, to the file that stands at the path now."""
+        identity = self._standing()
+        if self._writing is None:
+            self._writing, self._written = self._opening.writer(), identity
+        elif identity != self._written:
+            # What was written to a file that nobody finds again would be lost: this call fails, the next one uses
+            # what is there now.
+            self._drop_writing()
+            raise StoreGone
+        return self._writing
+
+    def _standing(self) -> tuple[int, int]:
+        try:
+            return self._disk.identity(self.path)
+        except FileNotFoundError:
+            raise StoreGone from None
+
+    def _roll_back(self, error: BaseException) -> None:
+        connection = self._writing
+        if connection is None:
+            return
+        try:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            if isinstance(error, ChaosError) or _is_busy(error):
+                return
+        except sqlite3.Error:
+            log.warning("could not roll back on %s; opening it anew", self.path)
+        self._drop_writing()
+
+    def _drop_writing(self) -> None:
+        connection, self._writing = self._writing, None
+        if connection is not None:
+            connection.close()
+
+    def _end_writing(self) -> None:
+        self._drop_writing()
+        self._turnstile.close()
+
+    def _fail(self, jobs: list[Job[Write]], error: BaseException) -> None:
+        for job in jobs:
+            job.error = translate(error, self.path)
+
+    # -- in the reading thread -------------------------------------------------------------------------------
+
+    def _read(self, first: Job[Read]) -> None:
+        for job in self._reader.begin(first):
+            try:
+                job.result = job.work(self._view())
+            except BaseException as error:
+                self._leave_view(error)
+                job.error = translate(error, self.path)
+
+    def _view(self) -> sqlite3.Connection:
+        """The reading connection. The database is made here, when there is none, and only once."""
+        if self._reading is not None and self._standing() != self._read_from:
+            self._end_reading()
+        if self._reading is None:
+            self._reading = self._opening.reader() if self._prepared else self._opening.prepare()
+            self._prepared = True
+            self._read_from = self._standing()
+        return self._reading
+
+    def _leave_view(self, error: BaseException) -> None:
+        connection = self._reading
+        if connection is None:
+            return
+        try:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            if isinstance(error, ChaosError) or _is_busy(error):
+                return
+        except sqlite3.Error:
+            log.warning("could not end a read on %s; opening it anew", self.path)
+        self._end_reading()
+
+    def _end_reading(self) -> None:
+        connection, self._reading = self._reading, None
+        if connection is not None:
+            connection.close()
+
+
+def _is_busy(error: BaseException) -> bool:
+    return isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF in (
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+    )

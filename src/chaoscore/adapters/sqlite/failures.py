@@ -1,0 +1,98 @@
+"""What SQLite and the operating system say, as the errors of our own tree: a stable code and what to do about it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+from pathlib import Path
+
+from chaoscore.domain.errors import ChaosError, StorageError
+
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_NOT_PERMITTED = (errno.EACCES, errno.EPERM)
+
+_ADVICE = {
+    "NO_SPACE": "free some space on the disk of {path!r}, or raise the quota; nothing of this operation was kept",
+    "READ_ONLY": "{path!r} can only be read; make the file, its directory and its file system writable",
+    "PERMISSION": "this user may not use {path!r}; give it the file and its directory, or another data directory",
+    "STORE_BUSY": "another process kept {path!r} locked for too long; let it end, or continue it if it is stopped",
+    "STORE_CORRUPT": "{path!r} is damaged; keep a copy of it, and put a backup in its place",
+    "IO_ERROR": "the disk failed under {path!r}; look at the system's log",
+}
+_PRIMARY = {
+    sqlite3.SQLITE_FULL: "NO_SPACE",
+    sqlite3.SQLITE_READONLY: "READ_ONLY",
+    sqlite3.SQLITE_PERM: "PERMISSION",
+    sqlite3.SQLITE_AUTH: "PERMISSION",
+    sqlite3.SQLITE_BUSY: "STORE_BUSY",
+    sqlite3.SQLITE_LOCKED: "STORE_BUSY",
+    sqlite3.SQLITE_PROTOCOL: "STORE_BUSY",
+    sqlite3.SQLITE_ERROR: "STORE_CORRUPT",  # a table or a column is missing: our statements are not wrong by themselves
+    sqlite3.SQLITE_CONSTRAINT: "STORE_CORRUPT",
+    sqlite3.SQLITE_CORRUPT: "STORE_CORRUPT",
+    sqlite3.SQLITE_NOTADB: "STORE_CORRUPT",
+}
+
+
+class StoreGone(OSError):
+    """The database file is not the one that was opened: moved, deleted or replaced meanwhile."""
+
+
+def storage_error(code: str, path: Path, cause: str = "") -> StorageError:
+    """``cause`` names the failure in SQLite's or the system's own short words."""
+    advice = _ADVICE[code].format(path=str(path))
+    return StorageError(f"{cause}: {advice}" if cause else advice, code=code, path=str(path))
+
+
+def translate(error: BaseException, path: Path) -> BaseException:
+    """The error a caller may see. Errors of our own tree, and what is no storage failure at all, stay as they are."""
+    if isinstance(error, ChaosError):
+        return error
+    if isinstance(error, StoreGone):
+        return StorageError(
+            f"{str(path)!r} was moved, deleted or replaced while in use; put it back, or restart to use what is there",
+            code="IO_ERROR",
+            path=str(path),
+        )
+    if isinstance(error, sqlite3.Error):
+        return _from_sqlite(error, path)
+    if isinstance(error, OSError):
+        return storage_error(_os_code(error), path, errno.errorcode.get(error.errno or 0, "error"))
+    return error
+
+
+def _os_code(error: OSError) -> str:
+    if error.errno in _NO_SPACE:
+        return "NO_SPACE"
+    if error.errno == errno.EROFS:
+        return "READ_ONLY"
+    return "PERMISSION" if error.errno in _NOT_PERMITTED else "IO_ERROR"
+
+
+def _from_sqlite(error: sqlite3.Error, path: Path) -> StorageError:
+    extended = getattr(error, "sqlite_errorcode", None)
+    name = getattr(error, "sqlite_errorname", None) or type(error).__name__
+    if not isinstance(extended, int):
+        return storage_error("IO_ERROR", path, name)
+    primary = extended & 0xFF
+    code = _PRIMARY.get(primary)
+    if code is None:
+        code = _probe(path) if primary in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR) else "IO_ERROR"
+    return storage_error(code, path, name)
+
+
+def _probe(path: Path) -> str:
+    """Why a file could not be opened or written, when SQLite does not say. Looks, and changes nothing."""
+    try:
+        disk = os.statvfs(path.parent)
+        if disk.f_flag & os.ST_RDONLY:
+            return "READ_ONLY"
+        if disk.f_bavail == 0:
+            return "NO_SPACE"
+        if not os.access(path.parent, os.R_OK | os.W_OK | os.X_OK):
+            return "PERMISSION"
+        os.close(os.open(path, os.O_RDWR))
+    except OSError as error:
+        return _os_code(error)
+    return "IO_ERROR"
