@@ -106,6 +106,7 @@ class Fixture:
             _spec("shout", self.shout, {}),
             _spec("odd", self.odd, {"what": {"type": "string"}}, ["what"]),
             _spec("bump", self.bump, {"list": {"type": "boolean"}}),
+            _spec("nap", self.nap, {"seconds": {"type": "number", "maximum": 5}}, ["seconds"]),
             _spec("remember", self.remember, key, ["key"]),
         ]
         return ServerDefinition("fixture", "Fixture", "1.2.3", "Use it in tests.", ToolSet(specs), self.counter)
@@ -150,6 +151,14 @@ class Fixture:
         finally:
             self.running.remove(key)
         return Envelope("DONE", "released", {"key": key})
+
+    async def nap(self, arguments: JsonObject, _: CallContext) -> Envelope:
+        seconds = arguments["seconds"]
+        assert isinstance(seconds, int | float)
+        self.running.append("nap")
+        await asyncio.sleep(seconds)
+        self.running.remove("nap")
+        return Envelope("DONE", "slept well")
 
     async def release(self, arguments: JsonObject, _: CallContext) -> Envelope:
         self._released.setdefault(str(arguments["key"]), asyncio.Event()).set()
@@ -232,12 +241,13 @@ def serve(definition: ServerDefinition, port: int, options: dict[str, float]) ->
         return {"ok": True, "status": "up"}
 
     authenticated = bool(options.pop("auth", False))
+    host = "0.0.0.0" if options.pop("everywhere", False) else "127.0.0.1"
     logging.basicConfig(stream=sys.stderr, level=logging.INFO)
     limits = HttpLimits(**options)  # type: ignore[arg-type]
     app = http_app(
         {"/mcp": definition, "/second/mcp": Fixture().definition()},
         health=health,
-        allowed=AllowedHosts.for_bind("127.0.0.1", ("tools.example:8443",), ("https://app.example",)),
+        allowed=AllowedHosts.for_bind(host, ("tools.example:8443",), ("https://app.example",)),
         clock=SystemClock(),
         ids=RandomIds(),
         limits=limits,
@@ -249,7 +259,7 @@ def serve(definition: ServerDefinition, port: int, options: dict[str, float]) ->
         print(f"ready {port}", file=sys.stderr, flush=True)
 
     with asyncio.Runner(loop_factory=event_loop_factory()) as runner:
-        runner.run(serve_http(app, "127.0.0.1", port, limits=limits, on_listening=listening))
+        runner.run(serve_http(app, host, port, limits=limits, on_listening=listening))
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from mcp import Client, StdioServerParameters
 ROOT = Path(__file__).resolve().parent.parent.parent
 PATIENCE_SECONDS = 20.0
 Message = dict[str, Any]
-Era = Literal["legacy", "2026-07-28"]
+Era = Literal["legacy", "auto", "2026-07-28"]
 Transport = Literal["stdio", "http"]
 
 INITIALIZE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}

@@ -70,9 +70,7 @@ async def open_wire(
 class FdWire:
     """Messages over two file descriptors."""
 
-    def __init__(
-        self, reader: LineReader, writer: FrameWriter, bytes_max: int, lone_surrogates: bool = False
-    ) -> None:
+    def __init__(self, reader: LineReader, writer: FrameWriter, bytes_max: int, lone_surrogates: bool = False) -> None:
         self._reader = reader
         self._writer = writer
         self._bytes_max = bytes_max
