@@ -14,7 +14,6 @@ from mcp.server.context import ServerMiddleware, ServerRequestContext
 from mcp_types import CallToolRequestParams, CallToolResult, InputRequiredResult, Tool
 from pydantic import BaseModel
 
-from chaoscore.adapters.mcp.wire import TextStyle, brief_text
 from chaoscore.app.resources import ResourceProvider
 from chaoscore.app.tools import Connection, ToolSet
 from chaoscore.domain.json import JsonObject
@@ -53,7 +52,7 @@ class ServerDefinition:
 
     ``result_text`` writes the text of a tool result from its envelope (default: outcome, what to do, data compactly).
     ``lone_surrogates`` takes text that JavaScript can hold and UTF-8 cannot, over stdio; otherwise it is refused.
-    ``text`` writes the text content of a tool's result. ``middleware`` runs around every message, inside the layer that maps errors to the wire (the place for the
+    ``middleware`` runs around every message, inside the layer that maps errors to the wire (the place for the
     ``requestState`` seal).
     """
 

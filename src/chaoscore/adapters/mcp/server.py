@@ -99,7 +99,6 @@ def build_server(definition: ServerDefinition, identify: Identify) -> BuiltServe
 class _Tools:
     def __init__(self, definition: ServerDefinition, raw: Mapping[str, RawTool], identify: Identify) -> None:
         self._tools = definition.tools
-        self._text = definition.text
         self._result_text = definition.result_text
         self._raw = raw
         self._identify = identify

@@ -29,9 +29,6 @@ Wire = dict[str, Any]
 COMPLETE: Wire = {"resultType": "complete"}
 """What 2026-07-28 wants in every result; the SDK leaves it out where an older revision does not know it."""
 
-TextStyle = Callable[[Wire, str], str]
-"""Writes the text of a result from the envelope and its data as JSON text."""
-
 
 def tool_definition(spec: ToolSpec) -> Wire:
     """One entry of ``tools/list``."""
@@ -67,12 +64,7 @@ def tool_result(envelope: Envelope, result_text: Callable[[JsonObject], str] | N
     }
 
 
-def whole_text(envelope: Wire, _: str) -> str:
-    """The envelope itself, indented: for clients that parse the text. Not cut."""
-    return json.dumps(envelope, ensure_ascii=False, indent=2)
-
-
-def brief_text(envelope: Wire, data_text: str) -> str:
+def text_of(envelope: Wire, data_text: str) -> str:
     """What a model that never sees structured content is told: outcome, what to do, then the data compactly."""
     lines = [f"{envelope['status']}: {envelope['message']}"]
     if envelope["mustStop"]:
