@@ -21,7 +21,7 @@ from chaoscore.domain.principal import Principal
 from chaoscore.settings import Settings
 
 T = TypeVar("T")
-OBJECT: JsonObject = {"type": "object"}
+NOTHING: JsonObject = {"type": "object", "additionalProperties": False, "properties": {}}
 TEXT: JsonObject = {"type": "object", "additionalProperties": False, "properties": {"text": {"type": "string"}}}
 LOCAL = Principal("local", "1000")
 
@@ -80,8 +80,8 @@ class World:
             Provided(_capability("test.hold", TEXT, TEXT, acts), hold),
             Provided(_capability("test.hold_read", TEXT, TEXT, reads), hold),
             Provided(_capability("test.give", any_value, any_value, reads), give),
-            Provided(_capability("test.refuse", OBJECT, OBJECT, acts), refuse),
-            Provided(_capability("test.explode", OBJECT, OBJECT, acts), explode),
+            Provided(_capability("test.refuse", NOTHING, NOTHING, acts), refuse),
+            Provided(_capability("test.explode", NOTHING, NOTHING, acts), explode),
         )
 
 
