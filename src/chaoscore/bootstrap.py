@@ -10,11 +10,13 @@ import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chaoscore import __version__
 from chaoscore.adapters.files.policy_file import PolicyFile
 from chaoscore.adapters.sqlite import Stores, open_stores
+from chaoscore.adapters.sqlite.opening import FILE_NAME
 from chaoscore.adapters.system import LinuxProcesses, RandomIds, SystemClock
 from chaoscore.app.achieve import Achiever
 from chaoscore.app.capabilities import Registry
@@ -29,6 +31,7 @@ from chaoscore.app.reasoning import Reasoner
 from chaoscore.app.runs.book import RunBook
 from chaoscore.app.runs.service import RunService
 from chaoscore.app.tools import CallContext, Connection, ToolSet, no_progress
+from chaoscore.domain.errors import StorageError
 from chaoscore.domain.json import Json, JsonObject
 from chaoscore.domain.principal import Principal
 from chaoscore.settings import Settings
@@ -87,10 +90,11 @@ async def open_kernel(
     clock, ids, processes = clock or SystemClock(), ids or RandomIds(), processes or LinuxProcesses()
     if provider is None:
         provider = _provider(settings)
-    first_start = not settings.data_dir.exists()
+    # The default policy is there before the database: whoever finds a database and no policy knows it was taken away.
+    first_start = _made_now(settings.data_dir)
+    provided, policy = _capabilities(settings, provider, extra, clock, ids, first_start)
     stores = await open_stores(settings.data_dir, clock, ids, processes)
     try:
-        provided, policy = _capabilities(settings, provider, extra, clock, ids, first_start)
         kernel = _assemble(settings, provided, policy, provider, stores, clock, ids, processes)
         try:
             yield kernel
@@ -98,6 +102,20 @@ async def open_kernel(
             await kernel.services.runs.close(CLOSE_GRACE_SECONDS)
     finally:
         await stores.close()
+
+
+def _made_now(data_dir: Path) -> bool:
+    """Whether nothing was ever kept there; the folder itself may be there already, empty."""
+    if (data_dir / FILE_NAME).exists():
+        return False
+    try:
+        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(
+            f"the data directory {str(data_dir)!r} cannot be made: {(error.strerror or 'unknown error').lower()}",
+            code="PERMISSION" if isinstance(error, PermissionError) else "IO_ERROR",
+        ) from None
+    return True
 
 
 def _assemble(

@@ -123,3 +123,7 @@ def _cwd() -> Path:
         raise ConfigurationInvalid(
             "the working directory is gone; change to one that exists", variable="the working directory"
         ) from None
+
+
+if __name__ == "__main__":
+    sys.exit(run_kernel_server())

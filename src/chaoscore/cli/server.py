@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from chaoscore.cli.exits import Exit
 from chaoscore.cli.logs import configure_logs
 from chaoscore.settings import load_settings
 from chaoscore.settings.sources import Flags
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
 
 
 def start_stdio(flags: Flags, environ: Mapping[str, str], cwd: Path) -> int:
@@ -23,9 +27,12 @@ def start_stdio(flags: Flags, environ: Mapping[str, str], cwd: Path) -> int:
         )
     import asyncio
 
+    from chaoscore.adapters.mcp.stdio_fds import claim_standard_streams
+
+    fds = claim_standard_streams()  # before anything else is imported: whatever prints then does not reach the wire
     from chaoscore.bootstrap import serve_stdio
 
-    asyncio.run(serve_stdio(settings))
+    asyncio.run(serve_stdio(settings, fds))
     return Exit.OK
 
 
@@ -37,5 +44,14 @@ def start_http(flags: Flags, environ: Mapping[str, str], cwd: Path) -> int:
 
     from chaoscore.bootstrap import serve_http
 
-    asyncio.run(serve_http(settings))
+    with asyncio.Runner(loop_factory=_fast_loop()) as runner:
+        runner.run(serve_http(settings))
     return Exit.OK
+
+
+def _fast_loop() -> Callable[[], AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
