@@ -15,10 +15,10 @@ from chaoscore.domain.interaction.names import AUDIT_PATH
 from chaoscore.domain.json import JsonObject
 
 
-def append(folder: Folder, lines: Sequence[JsonObject], durable: bool) -> list[str]:
-    """Append all lines; what could not be written comes back as warnings naming the file."""
+def append(folder: Folder, lines: Sequence[JsonObject], durable: bool) -> tuple[list[str], int]:
+    """Append all lines: warnings naming the files that could not be written, and how much the whole log grew."""
     if not lines:
-        return []
+        return [], 0
     parts: dict[str, list[bytes]] = {AUDIT_PATH: []}
     for document in lines:
         encoded = line(document)
@@ -26,15 +26,19 @@ def append(folder: Folder, lines: Sequence[JsonObject], durable: bool) -> list[s
         decision = document.get("decisionId")
         if isinstance(decision, str) and decision:
             parts.setdefault(f"decisions/{decision}/audit.jsonl", []).append(encoded)
-    warnings = []
+    warnings, grown = [], 0
     for relative, chunks in parts.items():
         try:
-            if _append(folder.ops, folder.path(relative), b"".join(chunks), durable and relative == AUDIT_PATH):
+            data = b"".join(chunks)
+            torn = _append(folder.ops, folder.path(relative), data, durable and relative == AUDIT_PATH)
+            if relative == AUDIT_PATH:
+                grown = len(data) + torn
+            if torn:
                 warnings.append(f"{relative} had a torn last line; it was fenced off")
         except OSError as error:
             why = (error.strerror or "failed").lower()
             warnings.append(f"{relative}: the audit line could not be written ({why}); what it would record happened")
-    return warnings
+    return warnings, grown
 
 
 def archive(folder: Folder, relative: str, lines: Sequence[JsonObject]) -> list[str]:

@@ -131,6 +131,10 @@ def cursor_parts(cursor: str) -> tuple[str, str]:
 class Catalog(Protocol):
     """Candidates, always caught up with the folder by ``refresh``."""
 
+    def prepare(self) -> None:
+        """What must be done once and takes long; called without the write lock."""
+        ...
+
     def refresh(self) -> None:
         """Notice what anybody changed."""
         ...
@@ -157,6 +161,14 @@ class Catalog(Protocol):
 
     def wrote(self, facts: Facts, version: Version | None) -> None:
         """Our own write, known without looking."""
+        ...
+
+    def settle(self, appended_bytes: int) -> None:
+        """The writes reported by ``wrote`` are done, with so many bytes of audit lines."""
+        ...
+
+    def doubt(self) -> None:
+        """A process died while it wrote: look at everything once."""
         ...
 
     def close(self) -> None: ...

@@ -66,6 +66,9 @@ class ScanCatalog:
         self._decisions: dict[str, tuple[f.Version, f.DecisionFacts | None, str | None]] = {}
         self._capsules: dict[str, tuple[f.Version, f.CapsuleFacts | None, str | None]] = {}
 
+    def prepare(self) -> None:
+        """Nothing takes long here."""
+
     def refresh(self) -> None:
         folder = self._folder
         self._sessions = self._looked(
@@ -148,6 +151,12 @@ class ScanCatalog:
 
     def wrote(self, facts: f.Facts, version: f.Version | None) -> None:
         """Seen by the next ``refresh`` anyway."""
+
+    def settle(self, appended_bytes: int) -> None:
+        """Seen by the next ``refresh`` anyway."""
+
+    def doubt(self) -> None:
+        """Everything is looked at each time."""
 
     def close(self) -> None:
         """Holds nothing."""

@@ -18,7 +18,7 @@ from chaoscore.adapters.files.interaction.encoding import NotJson, loads, pretty
 from chaoscore.adapters.files.interaction.fileops import FileOps, storage_error
 from chaoscore.adapters.files.interaction.validator import BadSchema, Schema
 from chaoscore.domain.interaction.errors import MalformedState, SchemaViolation
-from chaoscore.domain.json import Json, JsonObject
+from chaoscore.domain.json import Json, JsonObject, is_array, is_object
 
 KINDS = (
     "active", "audit-event", "decision", "index", "lock", "response", "resume-capsule", "runner-lease", "session",
@@ -62,6 +62,13 @@ class Schemas:
         if violations:
             raise SchemaViolation(label, violations)
 
+    def has_own(self, kind: str) -> bool:
+        """Whether the workspace says something of its own about the kind (also something unusable)."""
+        try:
+            return self._use_workspace and self._own(kind) is not None
+        except MalformedState:
+            return True
+
     def _own(self, kind: str) -> Schema | None:
         """``None`` when there is none, or when it says what the built-in one says."""
         if kind not in self._workspace:
@@ -81,9 +88,20 @@ class Schemas:
             if len(data) > _SCHEMA_BYTES_MAX:
                 raise BadSchema(f"it has more than {_SCHEMA_BYTES_MAX} bytes")
             document = loads(data)
-            return None if document == builtin_document(kind) else Schema(document)
+            return None if _rules(document) == _rules(builtin_document(kind)) else Schema(document)
         except (NotJson, BadSchema, RecursionError) as error:
             raise _unusable(name, str(error) or "it is nested too deeply") from None
+
+
+def _rules(schema: Json) -> Json:
+    """The schema without words for humans: a copy that differs only in those says what the built-in one says."""
+    if is_object(schema):
+        return {
+            key: _rules(child)
+            for key, child in schema.items()
+            if not (key in ("title", "description", "$comment", "$schema", "default") and not is_object(child))
+        }
+    return [_rules(child) for child in schema] if is_array(schema) else schema
 
 
 def _unusable(name: str, why: str) -> MalformedState:

@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from chaoscore.adapters.files.interaction import schemas, upkeep
-from chaoscore.adapters.files.interaction.facts import Catalog
+from chaoscore.adapters.files.interaction.catalog import FallbackCatalog
 from chaoscore.adapters.files.interaction.fileops import FileOps
 from chaoscore.adapters.files.interaction.folder import Folder
-from chaoscore.adapters.files.interaction.scan_catalog import ScanCatalog
 from chaoscore.adapters.files.interaction.settings import FolderSettings
 from chaoscore.adapters.files.interaction.unit import FileUnit
 from chaoscore.adapters.files.interaction.write_lock import Waiting, WriteLock, process_started_ms
@@ -45,14 +44,13 @@ class FileInteractionStore:
         clock: Clock,
         hex_digits: Callable[[int], str],
         ops: FileOps | None = None,
-        catalog: Callable[[Folder], Catalog] | None = None,
     ) -> None:
         self.settings = settings
         self._clock = clock
         self._hex = hex_digits
         self._ops = ops or FileOps()
         self.folder = Folder(settings.root, self._ops, settings.limits.document_bytes_max)
-        self._catalog: Catalog = catalog(self.folder) if catalog is not None else ScanCatalog(self.folder)
+        self._catalog = FallbackCatalog(self.folder, settings.cache_dir)
         self._schemas = schemas.Schemas(settings.schema_dir, settings.validate)
         self._lock = WriteLock(
             self.folder.root, self._ops, clock.monotonic, self._now_ms, process_started_ms, os.getpid(),
@@ -99,6 +97,7 @@ class FileInteractionStore:
             notes.append("this file system has no flock: processes of ours exclude each other by the lock file alone")
         if not self._lock.has_links:
             notes.append("this file system has no hard links: the lock file is created in place")
+        notes.extend(self._catalog.notes())
         return tuple(notes)
 
     async def close(self) -> None:
@@ -137,9 +136,13 @@ class FileInteractionStore:
             if not unit.is_dirty:
                 return _Done(value)
             self._writer.make_root()
+        self._catalog.prepare()
         waiting = self._lock.try_acquire()
         if waiting is not None:
             return waiting
+        if self._lock.found_dead:
+            self._lock.found_dead = False
+            self._catalog.doubt()
         try:
             for _ in range(_RESTARTS_MAX):
                 with contextlib.suppress(LockLost):

@@ -33,15 +33,82 @@ class Schema:
             raise BadSchema("it is not an object")
         self._document = document
         self._patterns: dict[str, Callable[[str], bool]] = {}
+        self._fast: dict[int, Callable[[Json], bool] | None] = {}
 
     def violations(self, value: Json) -> list[Violation]:
         """Everything wrong with ``value``, at most fifty. Raises ``BadSchema`` when the schema is not understood."""
+        quick = self._quick(self._document)
+        if quick is not None and quick(value):
+            return []
         out = []
         for violation in self._check(value, self._document, "", 0):
             out.append(violation)
             if len(out) >= _VIOLATIONS_MAX:
                 break
         return out
+
+    def _quick(self, schema: Json) -> Callable[[Json], bool] | None:
+        """A predicate that is true only for valid values; ``None`` where the slow way must tell."""
+        if not is_object(schema):
+            return None
+        reference = schema.get("$ref")
+        if isinstance(reference, str):
+            return self._quick(self._target(reference))
+        if id(schema) not in self._fast:
+            self._fast[id(schema)] = None  # a recursive schema takes the slow way
+            self._fast[id(schema)] = self._predicate(schema)
+        return self._fast[id(schema)]
+
+    def _predicate(self, schema: JsonObject) -> Callable[[Json], bool] | None:
+        wanted, allowed = schema.get("type"), schema.get("enum")
+        names = {wanted} if isinstance(wanted, str) else set(wanted) if is_array(wanted) else set()
+        if names == {"object"}:
+            return self._object_predicate(schema)
+        if names == {"array"} and "items" in schema and not {"const", "enum"} & schema.keys():
+            item, least = self._quick(schema["items"]), schema.get("minItems", 0)
+            if item is None or not isinstance(least, int):
+                return None
+            return lambda value: is_array(value) and len(value) >= least and all(map(item, value))
+        if names == {"boolean"} and not {"const", "enum"} & schema.keys():
+            return lambda value: isinstance(value, bool)
+        if names == {"integer"} and schema.get("const") == 1:
+            return lambda value: type(value) is int and value == 1
+        if not names or names - {"string", "null"} or "const" in schema:
+            return None
+        words = frozenset(word for word in allowed if isinstance(word, str)) if is_array(allowed) else None
+        none_fits = "null" in names and (not is_array(allowed) or None in allowed)
+
+        def fits(value: Json) -> bool:
+            if value is None:
+                return none_fits
+            if not isinstance(value, str) or (words is not None and value not in words):
+                return False
+            return next(self._check_text(value, schema, ""), None) is None
+
+        return fits
+
+    def _object_predicate(self, schema: JsonObject) -> Callable[[Json], bool] | None:
+        known, required, others = schema.get("properties", {}), schema.get("required", ()), schema.get(
+            "additionalProperties", True
+        )  # fmt: skip
+        if not is_object(known) or not is_array(required) or {"const", "enum"} & schema.keys():
+            return None
+        checks = {key: self._quick(child) for key, child in known.items()}
+        other = self._quick(others)
+        if None in checks.values() or (other is None and others is not True and others is not False):
+            return None
+        needed = frozenset(key for key in required if isinstance(key, str))
+
+        def fits(value: Json) -> bool:
+            if not is_object(value) or not needed <= value.keys():
+                return False
+            for key, item in value.items():
+                check = checks.get(key, other)
+                if (check is None and others is False) or (check is not None and not check(item)):
+                    return False
+            return True
+
+        return fits
 
     def _target(self, reference: str) -> JsonObject:
         if not reference.startswith("#/"):
@@ -83,7 +150,7 @@ class Schema:
             yield from self._check_object(value, schema, path, depth)
 
     def _check_text(self, value: str, schema: JsonObject, path: str) -> Iterator[Violation]:
-        length = len(value) + sum(1 for letter in value if ord(letter) > 0xFFFF)
+        length = len(value) if value.isascii() else len(value) + sum(1 for letter in value if ord(letter) > 0xFFFF)
         least, most, pattern = schema.get("minLength"), schema.get("maxLength"), schema.get("pattern")
         if isinstance(least, int) and length < least:
             yield Violation(path, f"must have at least {least} characters")

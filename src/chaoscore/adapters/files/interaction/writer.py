@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from chaoscore.adapters.files.interaction import audit_log, schemas
 from chaoscore.adapters.files.interaction import facts as f
@@ -91,12 +92,14 @@ class Writer:
         commit.apply()
         unit.warnings.extend(commit.warnings)
         answered = any(line.get("eventType") == "decision-answered" for line in events)
-        unit.warnings.extend(audit_log.append(self._folder, events, durable=answered))
+        troubles, grown = audit_log.append(self._folder, events, durable=answered)
+        unit.warnings.extend(troubles)
         unit.warnings.extend(archived())
         if not self._lock.is_ours():
             self._reapply(unit, steps)
         for written in documents.values():
             self._tell_catalog(written)
+        self._catalog.settle(grown)
         unit.settled()
 
     def _settle(self) -> None:
@@ -128,26 +131,27 @@ class Writer:
 
     def _derived(self, unit: FileUnit) -> list[Step]:
         """``active.json`` always; ``index.json`` while it is small."""
-        out: list[Step] = []
         waiting = unit.waiting_decisions()
         ready = [s.command_run_id for s in unit.unfinished_sessions() if s.state == "ready-to-resume"]
-        self._add_derived(unit, out, "active", names.ACTIVE_PATH, active_pointer(waiting, ready, unit.now))
+        pointer = active_pointer(waiting, ready, unit.now)
+        out: list[Step] = []
+        if self._allowed(unit, "active", names.ACTIVE_PATH, pointer):
+            out.append(Put(names.ACTIVE_PATH, pretty(pointer), durable=False))
         table = self._contents(unit)
-        if table is not None:
-            self._add_derived(unit, out, "index", names.INDEX_PATH, table)
+        if table is not None and len(table) <= self._settings.limits.index_bytes_max:
+            out.append(Put(names.INDEX_PATH, table, durable=False))
         return out
 
-    def _add_derived(self, unit: FileUnit, out: list[Step], kind: str, relative: str, document: JsonObject) -> None:
+    def _allowed(self, unit: FileUnit, kind: str, relative: str, document: JsonObject) -> bool:
         try:
             self._schemas.require(kind, kind, document)
         except ChaosError as error:
             unit.warnings.append(f"{relative} was not written: {error.message}")
-            return
-        data = pretty(document)
-        if kind != "index" or len(data) <= self._settings.limits.index_bytes_max:
-            out.append(Put(relative, data, durable=False))
+            return False
+        return True
 
-    def _contents(self, unit: FileUnit) -> dict[str, Json] | None:
+    def _contents(self, unit: FileUnit) -> bytes | None:
+        """``index.json``, from pieces that are spelled once per state of a document."""
         known = self._catalog.contents(self._settings.limits.index_bytes_max // _ENTRY_BYTES_LEAST)
         if known is None:
             return None
@@ -158,17 +162,19 @@ class Writer:
                 sessions[written.value.command_run_id] = f.session_facts(written.value)
             elif isinstance(written.value, Decision):
                 decisions[written.value.decision_id] = f.decision_facts(written.value)
-        return contents(
-            [
-                session_entry(s.run, s.state, s.change_id, s.source_command)
-                for s in sorted(sessions.values(), key=lambda facts: f.session_order(facts.run))
-            ],
-            [
-                decision_entry(d.decision, d.state, d.run, d.change_id)
-                for d in sorted(decisions.values(), key=lambda facts: f.decision_order(facts.decision))
-            ],
-            unit.now,
-        )
+        runs = sorted(sessions.values(), key=lambda facts: f.session_order(facts.run))
+        asked = sorted(decisions.values(), key=lambda facts: f.decision_order(facts.decision))
+        if self._schemas.has_own("index"):
+            entries = [_session_entry(s) for s in runs], [_decision_entry(d) for d in asked]
+            document = contents(*entries, unit.now)
+            return pretty(document) if self._allowed(unit, "index", names.INDEX_PATH, document) else None
+        frame = pretty(contents([], [], unit.now)).decode("utf-8")
+        listings = {"sessions": [_session_text(s) for s in runs], "decisions": [_decision_text(d) for d in asked]}
+        for key, pieces in listings.items():
+            if pieces:
+                listed = ",\n    ".join(pieces)
+                frame = frame.replace(f'"{key}": []', f'"{key}": [\n    {listed}\n  ]', 1)
+        return frame.encode("utf-8")
 
     def _prune_locks(self, unit: FileUnit) -> Callable[[], list[str]]:
         """Move released locks of finished sessions to the archive once the table is large; pruning is safe for peers.
@@ -261,3 +267,26 @@ class Writer:
             self._folder.ops.fsync(fd)
         finally:
             self._folder.ops.close(fd)
+
+
+def _session_entry(facts: f.SessionFacts) -> dict[str, Json]:
+    return session_entry(facts.run, facts.state, facts.change_id, facts.source_command)
+
+
+def _decision_entry(facts: f.DecisionFacts) -> dict[str, Json]:
+    return decision_entry(facts.decision, facts.state, facts.run, facts.change_id)
+
+
+@lru_cache(maxsize=1024)
+def _session_text(facts: f.SessionFacts) -> str:
+    return _piece(_session_entry(facts))
+
+
+@lru_cache(maxsize=1024)
+def _decision_text(facts: f.DecisionFacts) -> str:
+    return _piece(_decision_entry(facts))
+
+
+def _piece(entry: JsonObject) -> str:
+    """One entry at its indentation, lone surrogates escaped."""
+    return pretty([[entry]]).decode("utf-8")[len("[\n  [\n    ") : -len("\n  ]\n]\n")]

@@ -1,0 +1,293 @@
+"""The catalog with an index: the cost of a call does not grow with finished work.
+
+Signals (``signals``) say what changed; only the documents they name are read again. What signals cannot tell is found
+by looking through the folder: at once where it is small or the signals are broken, in the background otherwise.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from chaoscore.adapters.files.interaction import facts as f
+from chaoscore.adapters.files.interaction import signals
+from chaoscore.adapters.files.interaction.folder import Folder
+from chaoscore.adapters.files.interaction.index_db import IndexDb, index_path
+from chaoscore.adapters.files.interaction.scan_catalog import (
+    decision_names,
+    document_names,
+    load_facts,
+    read_capsule,
+    read_decision,
+    read_session,
+)
+from chaoscore.app.interaction_ports import SessionFilter
+from chaoscore.domain.errors import StorageError
+
+_SMALL_ROWS = 600
+_YOUNG_NS = 20_000_000
+_BACKGROUND_SECONDS = 5.0
+_VERIFY_SECONDS = 60.0
+_KINDS: tuple[f.Kind, ...] = ("sessions", "decisions", "capsules")
+
+
+class SqliteCatalog:
+    """Raises ``StorageError`` when there can be no cache; ``store`` then looks through the folder each time."""
+
+    def __init__(
+        self,
+        folder: Folder,
+        cache_dir: Path,
+        monotonic: Callable[[], float] = time.monotonic,
+        wall_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._folder = folder
+        self._cache_dir = cache_dir
+        self._monotonic = monotonic
+        self._wall_ns = wall_ns
+        self._db: IndexDb | None = None
+        self._pending: list[tuple[f.Kind, str, f.Facts, f.Version]] = []
+        self._seen = signals.Token()
+        self._suspects: list[tuple[f.Kind, str]] = []
+        self._suspects_lock = threading.Lock()
+        self._looking: threading.Thread | None = None
+        self._looked_at = monotonic()
+        self._distrust = False
+
+    # ------------------------------------------------------------------------------------ catching up
+
+    def prepare(self) -> None:
+        """Build the index when there is none yet; done before the write lock is taken."""
+        if self._folder.exists():
+            self._guarded(lambda db: self._build(db) if db.token() is None else None)
+
+    def refresh(self) -> None:
+        if self._folder.exists():
+            self._guarded(self._catch_up)
+
+    def _guarded(self, work: Callable[[IndexDb], None]) -> None:
+        """A broken cache is made anew once; one that cannot be made is a ``StorageError``."""
+        for attempt in (1, 2):
+            try:
+                work(self._open())
+                return
+            except (sqlite3.Error, OSError) as error:
+                if self._db is not None:
+                    self._db.remove()
+                    self._db = None
+                if attempt == 2:
+                    raise StorageError(f"the index cannot be kept in {str(self._cache_dir)!r}: {error}") from error
+
+    def _open(self) -> IndexDb:
+        if self._db is None:
+            self._db = IndexDb(index_path(self._cache_dir, self._folder.root))
+        return self._db
+
+    def _build(self, db: IndexDb) -> None:
+        news = signals.look(self._folder, signals.Token(), self._wall_ns() - _YOUNG_NS)
+        with db.transaction():
+            self._verify(db, _KINDS)
+            db.set_token(news.token)
+        self._seen = news.token
+
+    def _catch_up(self, db: IndexDb) -> None:
+        seen = db.token()
+        if seen is None:
+            self._build(db)
+            return
+        news = signals.look(self._folder, seen, self._wall_ns() - _YOUNG_NS)
+        suspects = self._take_suspects()
+        stale = self._stale_unfinished(db)
+        if news.nothing and not suspects and not stale and not self._distrust and news.token == seen:
+            self._seen = seen
+            self._look_sometimes(db)
+            return
+        with db.transaction():
+            for kind in self._to_verify(db, news):
+                self._verify(db, (kind,))
+            for kind, name in [*suspects, *stale, *_named(news.names)]:
+                self._reread(db, kind, name)
+            db.set_token(news.token)
+        self._seen = news.token
+        self._distrust = False
+        self._look_sometimes(db, bool(news.changed) and not news.names)
+
+    def _to_verify(self, db: IndexDb, news: signals.News) -> Sequence[f.Kind]:
+        if news.names is None or self._distrust:
+            return _KINDS
+        if news.names:
+            return ()
+        small = db.count(*_KINDS) <= _SMALL_ROWS
+        return [kind for kind in _KINDS if kind in news.changed and (small or kind == "decisions")]
+
+    def _verify(self, db: IndexDb, kinds: Iterable[f.Kind]) -> None:
+        """Compare every file with its row; read what differs, forget what is gone."""
+        for kind in kinds:
+            known = db.versions(kind)
+            for name in self._names(kind):
+                stat = self._folder.stat(_relative(kind, name))
+                before = known.pop(name, None)
+                if stat is not None and before != f.Version.of(stat):
+                    self._reread(db, kind, name)
+                elif stat is None and before is not None:
+                    db.drop(kind, name)
+            for name in known:
+                db.drop(kind, name)
+
+    def _names(self, kind: f.Kind) -> list[str]:
+        return decision_names(self._folder) if kind == "decisions" else document_names(self._folder, kind)
+
+    def _stale_unfinished(self, db: IndexDb) -> list[tuple[f.Kind, str]]:
+        """Unfinished documents whose file is another one than the row says: edited by hand, or by a silent peer."""
+        out: list[tuple[f.Kind, str]] = []
+        watched: list[tuple[f.Kind, Sequence[str]]] = [
+            ("sessions", db.unfinished_runs()),
+            ("decisions", db.waiting_decisions()),
+        ]
+        for kind, names in watched:
+            for name in names:
+                stat = self._folder.stat(_relative(kind, name))
+                if stat is None or db.version(kind, name) != f.Version.of(stat):
+                    out.append((kind, name))
+        return out
+
+    def _reread(self, db: IndexDb, kind: f.Kind, name: str) -> None:
+        relative = _relative(kind, name)
+        stat = self._folder.stat(relative)
+        if stat is None:
+            db.drop(kind, name)
+            return
+        facts: f.Facts | None
+        if kind == "sessions":
+            facts, fault = load_facts(self._folder, relative, name, read_session)
+        elif kind == "decisions":
+            facts, fault = load_facts(self._folder, relative, name, read_decision)
+        else:
+            facts, fault = load_facts(self._folder, relative, name, read_capsule)
+        db.put(kind, name, (facts, f.Version.of(stat), fault))
+
+    # ------------------------------------------------------------------------------- in the background
+
+    def _look_sometimes(self, db: IndexDb, soon: bool = False) -> None:
+        """A finished document edited in place gives no signal: look through the folder now and then."""
+        now = self._monotonic()
+        if now - self._looked_at < (_BACKGROUND_SECONDS if soon else _VERIFY_SECONDS):
+            return
+        if self._looking is not None and self._looking.is_alive():
+            return
+        self._looked_at = now
+        if db.count(*_KINDS) <= _SMALL_ROWS:
+            with db.transaction():
+                self._verify(db, _KINDS)
+            return
+        self._looking = threading.Thread(target=self._look, args=(db.path,), name="interactions-look", daemon=True)
+        self._looking.start()
+
+    def _look(self, path: Path) -> None:
+        found: list[tuple[f.Kind, str]] = []
+        try:
+            db = IndexDb(path)
+            try:
+                for kind in _KINDS:
+                    known = db.versions(kind)
+                    for name in self._names(kind):
+                        stat = self._folder.stat(_relative(kind, name))
+                        if known.pop(name, None) != (f.Version.of(stat) if stat is not None else None):
+                            found.append((kind, name))
+                    found += [(kind, name) for name in known]
+            finally:
+                db.close()
+        except (sqlite3.Error, OSError, StorageError):
+            return
+        with self._suspects_lock:
+            self._suspects.extend(found)
+
+    def _take_suspects(self) -> list[tuple[f.Kind, str]]:
+        with self._suspects_lock:
+            taken, self._suspects = self._suspects, []
+        return taken
+
+    # ----------------------------------------------------------------------------------------- asking
+
+    def warnings(self, kind: f.Kind) -> Sequence[str]:
+        return self._db.faults(kind) if self._db is not None else ()
+
+    def unfinished_runs(self) -> Sequence[str]:
+        return sorted(self._db.unfinished_runs(), key=f.session_order) if self._db is not None else ()
+
+    def waiting_decisions(self) -> Sequence[str]:
+        return sorted(self._db.waiting_decisions(), key=f.decision_order) if self._db is not None else ()
+
+    def decisions_of(self, run: str) -> Sequence[str]:
+        return sorted(self._db.decisions_of(run), key=f.decision_order) if self._db is not None else ()
+
+    def find_sessions(self, wanted: SessionFilter, limit: int, cursor: str | None) -> f.Found:
+        if self._db is None:
+            return f.Found((), 0, None)
+        return self._db.find_sessions(wanted, limit, cursor)
+
+    def find_capsules(self, change_id: str | None, limit: int) -> Sequence[str]:
+        return self._db.find_capsules(change_id, limit) if self._db is not None else ()
+
+    def contents(self, entries_max: int) -> tuple[Sequence[f.SessionFacts], Sequence[f.DecisionFacts]] | None:
+        if self._db is None:
+            return (), ()
+        if self._db.count("sessions", "decisions") > entries_max:
+            return None
+        return self._db.contents()
+
+    # ------------------------------------------------------------------------------- our own writes
+
+    def wrote(self, facts: f.Facts, version: f.Version | None) -> None:
+        if version is not None:
+            kind, name = _key(facts)
+            self._pending.append((kind, name, facts, version))
+
+    def settle(self, appended_bytes: int) -> None:
+        """After a write of ours, under the lock: nobody else wrote since ``refresh`` unless the log says so."""
+        pending, self._pending = self._pending, []
+        self._guarded(lambda db: self._settle(db, pending, appended_bytes))
+
+    def _settle(
+        self, db: IndexDb, pending: Sequence[tuple[f.Kind, str, f.Facts, f.Version]], appended_bytes: int
+    ) -> None:
+        news = signals.look(self._folder, self._seen)
+        alone = db.token() == self._seen and news.names is not None
+        grown = news.token.offset - self._seen.offset
+        with db.transaction():
+            for kind, name, facts, version in pending:
+                db.put(kind, name, (facts, version, None))
+            if alone and grown == appended_bytes:
+                db.set_token(news.token)
+                self._seen = news.token
+
+    def doubt(self) -> None:
+        self._distrust = True
+
+    def close(self) -> None:
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+
+
+def _named(names: signals.Names | None) -> list[tuple[f.Kind, str]]:
+    if names is None:
+        return []
+    out: list[tuple[f.Kind, str]] = [("sessions", run) for run in names.runs]
+    out += [("capsules", run) for run in names.runs]
+    return out + [("decisions", decision) for decision in names.decisions]
+
+
+def _key(facts: f.Facts) -> tuple[f.Kind, str]:
+    if isinstance(facts, f.SessionFacts):
+        return "sessions", facts.run
+    if isinstance(facts, f.DecisionFacts):
+        return "decisions", facts.decision
+    return "capsules", facts.run
+
+
+def _relative(kind: f.Kind, name: str) -> str:
+    return f"decisions/{name}/decision.json" if kind == "decisions" else f"{kind}/{name}.json"
