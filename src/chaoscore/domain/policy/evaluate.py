@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from chaoscore.domain.json import brief
-from chaoscore.domain.policy.hosts import is_address, url_host
+from chaoscore.domain.policy.hosts import url_host
 from chaoscore.domain.policy.model import Effect, Policy, Question, Verdict
 
 UNREADABLE = "policy-unreadable"
@@ -163,7 +163,7 @@ class _Domains:
     def matching(self, host: str) -> list[str]:
         exact = self._by_host.get(host)
         found = [] if exact is None else [exact]
-        if self._by_parent and not is_address(host):
+        if self._by_parent:
             at = host.find(".")
             while at >= 0:
                 parent = self._by_parent.get(host[at + 1 :])

@@ -72,6 +72,8 @@ class _Reader:
         self.warnings: list[str] = []
 
     def fault(self, key: str, message: str) -> None:
+        if not key.isascii() or len(key) > 200:
+            key = key[:200].encode("ascii", "backslashreplace").decode("ascii")
         self.faults.append((key, message))
 
     def warn(self, message: str) -> None:

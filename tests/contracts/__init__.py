@@ -1,0 +1,1 @@
+"""Every adapter of a port, held to the port's contract."""

@@ -1,0 +1,1 @@
+"""The domain: exhaustive tables and properties."""
