@@ -162,6 +162,12 @@ def test_json_that_is_broken_is_never_mended(vendor: Vendor, text: str) -> None:
         failed(ProviderOutputInvalid, vendor, server)
 
 
+@pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity"])
+def test_numbers_that_json_does_not_have_are_not_taken_for_numbers(vendor: Vendor, text: str) -> None:
+    with ScriptedServer(vendor.ok(text), vendor.ok(text)) as server, pytest.raises(ProviderOutputInvalid):
+        run(vendor.make(server.url).generate_json("x", "y", {"type": "number"}))
+
+
 def test_one_whole_code_fence_around_the_answer_is_taken_off(vendor: Vendor) -> None:
     with ScriptedServer(vendor.ok('```json\n{"n": 4}\n```')) as server:
         assert ask(vendor, server) == {"n": 4}
