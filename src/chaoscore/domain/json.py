@@ -36,13 +36,16 @@ def is_array(value: object) -> TypeGuard[Sequence[Json]]:
     return isinstance(value, list | tuple)
 
 
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+
 def canonical_text(value: Json) -> str:
     """The canonical form as ASCII text.
 
     Raises ``ValueError`` for NaN, an infinity or what is nested too deeply, ``TypeError`` for what is not JSON.
     """
     try:
-        return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+        return _CANONICAL.encode(value)
     except RecursionError:
         raise ValueError("the value is nested too deeply to be written as JSON") from None
 

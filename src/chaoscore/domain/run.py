@@ -95,6 +95,13 @@ class RunState:
         self._actions: dict[str, dict[int | None, Action]] = {step.id: {} for step in plan.steps}
         self._views: dict[str, StepView] = {}
         self._items: dict[str, tuple[Json, ...]] = {}
+        self._over = _fan_outs_over(plan)
+        self._order = {step.id: index for index, step in enumerate(plan.steps)}
+        self._dependants = _dependants(self._dependencies)
+        self._open_dependencies = {name: set(needed) for name, needed in self._dependencies.items()}
+        self._unsettled = dict(self._steps)
+        self._frontier = {step.id for step in plan.steps if not self._dependencies[step.id]}
+        self._stop: StepView | None = None
         for action in actions:
             self.put(action)
 
@@ -103,7 +110,8 @@ class RunState:
     def put(self, action: Action) -> None:
         self._actions[action.step][action.item] = action
         self._views.pop(action.step, None)
-        self._items.pop(action.step, None) if action.item is None else None
+        for fan_out in self._over.get(action.step, ()):
+            self._views.pop(fan_out, None)
 
     def action(self, key: Key) -> Action | None:
         return self._actions[key[0]].get(key[1])
@@ -123,8 +131,7 @@ class RunState:
         if view is None:
             step = self._steps[step_id]
             view = self._fan_out_view(step) if step.for_each is not None else self._plain_view(step)
-            if view.settled:
-                self._views[step_id] = view
+            self._views[step_id] = view
         return view
 
     def views(self) -> tuple[StepView, ...]:
@@ -193,10 +200,32 @@ class RunState:
 
     def stopped_by(self) -> StepView | None:
         """The step whose failure stops the run, if one did."""
-        for view in self.views():
-            if view.state in ("failed", "denied") and view.step.on_error == "stop" and not _by_person(view):
-                return view
-        return None
+        self._advance()
+        return self._stop
+
+    @property
+    def settled_count(self) -> int:
+        """How many steps have come to their end."""
+        self._advance()
+        return len(self._steps) - len(self._unsettled)
+
+    def _advance(self) -> None:
+        """Move the frontier: the unsettled steps whose dependencies have all settled, or one of them in vain."""
+        looking = True
+        while looking:
+            looking = False
+            for name in [name for name in self._frontier if self.view(name).settled]:
+                looking = True
+                self._frontier.discard(name)
+                self._unsettled.pop(name, None)
+                view = self.view(name)
+                if _stops(view) and (self._stop is None or self._order[name] < self._order[self._stop.step.id]):
+                    self._stop = view
+                for dependant in self._dependants.get(name, ()):
+                    needed = self._open_dependencies[dependant]
+                    needed.discard(name)
+                    if dependant in self._unsettled and (not needed or not view.usable):
+                        self._frontier.add(dependant)
 
     def moves(
         self,
@@ -211,47 +240,57 @@ class RunState:
         ``busy`` are the actions in flight in this process, ``asked`` those already found waiting in this pass,
         ``scope`` the steps to advance (``None``: all), ``quiet`` starts nothing, only settles what can no longer run.
         """
-        moves: list[Propose | Settle] = []
         stop = self.stopped_by()
+        if stop is not None:
+            error = ActionError(RUN_STOPPED, f"step {stop.step.id!r} did not succeed and stops the run")
+            ends = [
+                Settle(step, key, "skip", error) for step in self._unsettled.values() for key in self._skippable(step)
+            ]
+            if ends:
+                return list(ends)
+        moves: list[Propose | Settle] = []
         room = self.limits.concurrency_max - len(busy)
-        writer_free = not any(not self.is_read(self._steps[key[0]]) for key in busy)
-        for step in self.plan.steps:
-            if self.view(step.id).settled:
+        writing = any(not self.is_read(self._steps[key[0]]) for key in busy)
+        for step in sorted((self._steps[name] for name in self._frontier), key=lambda step: self._order[step.id]):
+            vain = self._in_vain(step)
+            if vain:
+                moves.extend(vain)
                 continue
-            settled = self._settled_from_outside(step, stop)
-            if settled:
-                moves.extend(settled)
-                continue
-            if scope is not None and step.id not in scope:
+            if stop is not None or (scope is not None and step.id not in scope):
                 continue
             read = self.is_read(step)
             for move in self._ready(step, busy, asked):
                 if isinstance(move, Settle):
                     moves.append(move)
-                elif quiet or room <= 0 or not (read or writer_free):
+                elif quiet or room <= 0 or not (read or self._may_write(step, writing, asked, scope)):
                     break
                 else:
                     moves.append(move)
                     room -= 1
-                    writer_free = writer_free and read
-            if not read and not self._waits(step, asked):
-                writer_free = False  # later non-reads keep plan order
+                    writing = writing or not read
         return moves
 
-    def _settled_from_outside(self, step: Step, stop: StepView | None) -> list[Settle]:
-        """Skips for what can no longer run; an action that waits, runs or is unknown keeps its state until it ends."""
-        error: ActionError | None = None
-        if stop is not None:
-            error = ActionError(RUN_STOPPED, f"step {stop.step.id!r} did not succeed and stops the run")
-        else:
-            for name in sorted(self.dependencies(step)):
-                view = self.view(name)
-                if view.settled and not view.usable:
-                    error = ActionError(DEPENDENCY_UNMET, f"step {name!r}, which it depends on, is {view.state}")
-                    break
-        if error is None:
-            return []
-        return [Settle(step, item, "skip", error) for item in self._skippable(step)]
+    def _may_write(self, step: Step, writing: bool, asked: frozenset[Key], scope: frozenset[str] | None) -> bool:
+        """Non-reads run one at a time in plan order, passing only steps that wait for somebody or are out of scope."""
+        if writing:
+            return False
+        for earlier in self._unsettled.values():
+            if earlier.id == step.id:
+                return True
+            if self.is_read(earlier) or (scope is not None and earlier.id not in scope):
+                continue
+            if not self._waits(earlier, asked):
+                return False
+        return True
+
+    def _in_vain(self, step: Step) -> list[Settle]:
+        """Skips for a step one of whose dependencies ended without an output that it could use."""
+        for name in sorted(self.dependencies(step)):
+            view = self.view(name)
+            if view.settled and not view.usable:
+                error = ActionError(DEPENDENCY_UNMET, f"step {name!r}, which it depends on, is {view.state}")
+                return [Settle(step, key, "skip", error) for key in self._skippable(step)]
+        return []
 
     def _skippable(self, step: Step) -> list[int | None]:
         recorded = self._actions[step.id]
@@ -392,6 +431,23 @@ class RunState:
         return "partial" if all(view.settled for view in views) else "blocked"
 
 
+def _fan_outs_over(plan: Plan) -> dict[str, list[str]]:
+    """For each step the fan-outs whose items follow from it, directly or through other fan-outs."""
+    over: dict[str, list[str]] = {}
+    for step in reversed(plan.steps):
+        if step.for_each is not None:
+            over.setdefault(step.for_each.source.step, []).extend([step.id, *over.get(step.id, ())])
+    return over
+
+
+def _dependants(dependencies: Mapping[str, frozenset[str]]) -> dict[str, list[str]]:
+    dependants: dict[str, list[str]] = {}
+    for name, needed in dependencies.items():
+        for other in needed:
+            dependants.setdefault(other, []).append(name)
+    return dependants
+
+
 def dependencies_of(step: Step) -> frozenset[str]:
     """References ∪ ``after``."""
     return frozenset(step.after) | dependencies_by_reference(step)
@@ -431,6 +487,11 @@ def _combined(states: list[State]) -> State:
         if state in states:
             return state
     return "succeeded"
+
+
+def _stops(view: StepView) -> bool:
+    """A failure, or a denial by policy, of a step that does not say ``continue``."""
+    return view.state in ("failed", "denied") and view.step.on_error == "stop" and not _by_person(view)
 
 
 def _by_person(view: StepView) -> bool:

@@ -287,7 +287,8 @@ class Driver:
         self.state.put(action)
 
     def _tell(self, action: Action) -> None:
-        views = self.state.views()
+        if not self._listeners:
+            return
         message: dict[str, Json] = {
             "kind": "action",
             "step": action.step,
@@ -295,8 +296,8 @@ class Driver:
             "capability": action.capability,
             "state": action.state,
             "error": action.error.to_json() if action.error else None,
-            "progress": sum(1 for view in views if view.settled),
-            "total": len(views),
+            "progress": self.state.settled_count,
+            "total": len(self.state.plan.steps),
             "message": _say(action),
         }
         for listener in tuple(self._listeners):
