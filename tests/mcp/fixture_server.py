@@ -11,6 +11,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import count
 
 from chaoscore.adapters.mcp.definition import ServerDefinition
@@ -221,7 +222,9 @@ def main() -> None:
         from chaoscore.adapters.mcp.stdio import serve_stdio
         from chaoscore.adapters.mcp.stdio_carriers import StdioLimits
 
-        limits = StdioLimits(**json.loads(sys.argv[2])) if len(sys.argv) > 2 else None
+        options = json.loads(sys.argv[2]) if len(sys.argv) > 2 else {}
+        definition = replace(definition, lone_surrogates=options.pop("lone_surrogates", False))
+        limits = StdioLimits(**options)
         principal = Principal("local", str(os.getuid()))
         asyncio.run(serve_stdio(definition, principal=principal, connection=Connection("conn-fixture"), limits=limits))
         return

@@ -14,6 +14,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,6 +22,7 @@ from mcp import Client, StdioServerParameters
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PATIENCE_SECONDS = 20.0
+_NUMBERS = count()
 Message = dict[str, Any]
 Era = Literal["legacy", "auto", "2026-07-28"]
 Transport = Literal["stdio", "http"]
@@ -172,8 +174,9 @@ class Answer:
 class HttpServer:
     """A fixture server on a loopback port."""
 
-    def __init__(self, process: subprocess.Popen[bytes], port: int) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], port: int, started_with: str) -> None:
         self.process = process
+        self.started_with = started_with
         self.port = port
         self.url = f"http://127.0.0.1:{port}/mcp"
 
@@ -215,7 +218,8 @@ class HttpServer:
         return session
 
     def tool(self, session: str, name: str, arguments: object = None, **headers: str) -> Message:
-        answer = self.post(call(name, arguments), session, **headers)
+        # An id of its own: two requests in flight in one session must not share one.
+        answer = self.post(call(name, arguments, id=f"tool-{next(_NUMBERS)}"), session, **headers)
         assert answer.status == 200, answer
         content: Message = answer.messages()[-1]["result"]["structuredContent"]
         return content
@@ -255,13 +259,14 @@ def http_server(options: Message | None = None) -> Iterator[HttpServer]:
     )
     assert process.stdout is not None and process.stderr is not None
     try:
-        port = None
+        port, log = None, b""
         for line in process.stderr:
+            log += line
             if line.startswith(b"ready "):
                 port = int(line.split()[1])
                 break
         assert port is not None, "the server did not start"
-        yield HttpServer(process, port)
+        yield HttpServer(process, port, log.decode())
     finally:
         if process.poll() is None:
             process.kill()

@@ -151,6 +151,21 @@ def test_a_client_that_goes_away_ends_the_server_without_its_answers() -> None:
         assert server.process.wait(20) == 0
 
 
+def test_a_server_that_wants_lone_surrogates_survives_them_everywhere() -> None:
+    with raw_stdio({"lone_surrogates": True}) as server:
+        for line in (
+            call("echo", {"text": "a\ud800"}, id="in an argument"),
+            call("echo", {"text": "a"}, id="in an id \ud800"),
+            call("\ud800", {}, id="in a name"),
+            message("\ud800", id="in a method"),
+            call("count_up", {"steps": 1}, id="in a token", progressToken="\ud800"),
+        ):
+            server.send(line)
+            while (answer := server.receive()).get("id") != line["id"]:
+                assert answer["method"] == "notifications/progress"
+        assert server.tool("echo", {"text": "alive"})["data"] == {"text": "alive"}
+
+
 def test_the_principal_is_the_process_owner_and_the_connection_lasts() -> None:
     with raw_stdio() as server:
         server.tool("remember", {"key": "one"})

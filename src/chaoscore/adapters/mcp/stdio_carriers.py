@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 from mcp.shared.message import SessionMessage
 from mcp_types import INVALID_REQUEST, PARSE_ERROR, JSONRPCMessage
 from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError
 
 from chaoscore.adapters.mcp.jsonrpc import Refusal, parse, too_large
 from chaoscore.adapters.mcp.stdio_fds import WireFds, give_back
@@ -83,13 +85,21 @@ class FdWire:
         return too_large(self._bytes_max) if line is Line.TOO_LONG else None
 
     async def send(self, message: JSONRPCMessage) -> None:
-        self._writer.write(message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
+        self._writer.write(_frame(message))
         if self._writer.broken:
             raise anyio.BrokenResourceError
         await self._writer.room()
 
     def stop(self) -> None:
         self._reader.end()
+
+
+def _frame(message: JSONRPCMessage) -> bytes:
+    """One line. What UTF-8 cannot carry (a lone surrogate that came in as an id, say) goes out as it came, escaped."""
+    try:
+        return message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+    except PydanticSerializationError:
+        return json.dumps(message.model_dump(by_alias=True, exclude_unset=True)).encode() + b"\n"
 
 
 class SdkWire:
