@@ -16,7 +16,7 @@ from chaoscore.adapters.sqlite.memory_index import MemoryIndex
 from chaoscore.adapters.sqlite.memory_rows import COLUMNS, memory_of, readable, text_of
 from chaoscore.adapters.sqlite.recall import Search, by_age, cursor_to, place_from
 from chaoscore.adapters.sqlite.rows import Row
-from chaoscore.adapters.sqlite.search_text import needles, searched_text, words
+from chaoscore.adapters.sqlite.search_text import asked, needles, searched_text, words
 from chaoscore.app.ports import Clock
 from chaoscore.domain.audit import AuditEvent
 from chaoscore.domain.errors import Conflict, InvalidInput
@@ -207,10 +207,12 @@ class SqliteMemoryStore:
             return Recollection(())
         memory = memory_of(row[:-2])
         fits = set(query.tags) <= set(memory.tags)
-        if query.text is not None and query.text.strip() and fits:
+        wanted = asked(query.text) if query.text is not None else ""
+        if wanted and fits:
             text = text_of(row)[1]
-            found = set(words(text))
-            fits = any(needle in text for needle in needles(query.text)) or found.issuperset(words(query.text) or [""])
+            fits = any(needle in text for needle in needles(wanted)) or set(words(text)).issuperset(
+                words(wanted) or [""]
+            )
         return Recollection((memory,) if fits else ())
 
     async def history(self, namespace: str, key: str, limit: int) -> tuple[Memory, ...]:

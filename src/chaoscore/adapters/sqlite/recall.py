@@ -20,6 +20,7 @@ from chaoscore.adapters.sqlite.cursors import make_cursor, read_cursor
 from chaoscore.adapters.sqlite.memory_rows import COLUMNS, text_of
 from chaoscore.adapters.sqlite.rows import Row
 from chaoscore.adapters.sqlite.search_text import (
+    asked,
     namespace_term,
     needles,
     piece_terms,
@@ -109,6 +110,7 @@ class Search:
         self._tags = frozenset(tags)
         self._now = now
         self._full_text = full_text
+        text = asked(text)
         self._needles = needles(text)
         self._words = words(text)[:WORDS_MAX]
         self._examined = 0

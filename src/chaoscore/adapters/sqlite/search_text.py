@@ -44,9 +44,13 @@ def searched_text(key: str, tags: Sequence[str], value_text: str) -> str:
     return lower if other == lower else f"{lower}\n{other}"
 
 
+def asked(text: str) -> str:
+    """A query's text as it can be looked for: no memory holds a lone surrogate, so no other character may stand in."""
+    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace").strip()
+
+
 def needles(text: str) -> tuple[str, ...]:
     """The forms of a query's text of which a match holds at least one."""
-    text = text.strip()
     lower, other = text.lower(), folded(text)
     return (lower,) if other == lower or not other else (lower, other)
 
