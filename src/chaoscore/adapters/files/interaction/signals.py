@@ -66,15 +66,15 @@ class News:
 
 
 def look(folder: Folder, seen: Token, young_after_ns: int | None = None) -> News:
-    """What is new since ``seen``. A directory changed after ``young_after_ns`` is looked at again next time."""
+    """What is new since ``seen``. One that changed after ``young_after_ns`` is looked at again."""
     audit = folder.stat(AUDIT_PATH)
     stats = tuple(_directory(folder.stat(name)) for name in DIRECTORIES)
     changed = frozenset(
         name for name, before, after in zip(DIRECTORIES, seen.directories, stats, strict=True) if before != after
     )
     kept = tuple(
-        (0, 0, 0) if young_after_ns is not None and mtime >= young_after_ns else (inode, mtime, ctime)
-        for inode, mtime, ctime in stats
+        (0, 0, 0) if name in changed and young_after_ns is not None and at[1] >= young_after_ns else at
+        for name, at in zip(DIRECTORIES, stats, strict=True)
     )
     if audit is None:
         names = Names(set(), set()) if seen.offset == 0 else None

@@ -53,7 +53,10 @@ class Schema:
             return None
         reference = schema.get("$ref")
         if isinstance(reference, str):
-            return self._quick(self._target(reference))
+            try:
+                return self._quick(self._target(reference))
+            except BadSchema:
+                return None
         if id(schema) not in self._fast:
             self._fast[id(schema)] = None  # a recursive schema takes the slow way
             self._fast[id(schema)] = self._predicate(schema)

@@ -58,6 +58,7 @@ class Writer:
         self._lock = lock
         self._clock = clock
         self._hex = hex_digits
+        self._locks_bytes_left = 0
 
     def make_root(self) -> None:
         """Create the folder, durably. Raises ``StorageError``."""
@@ -182,13 +183,20 @@ class Writer:
         The archive is written after the table: a crash in between loses history of locks that hold nothing.
         """
         written = unit.buffer.documents().get(names.LOCKS_PATH)
-        if written is None or len(written.data) <= self._settings.limits.locks_bytes_max:
+        stat = self._folder.stat(names.LOCKS_PATH) if written is None else None
+        size = len(written.data) if written is not None else stat.size if stat is not None else 0
+        if size <= max(self._settings.limits.locks_bytes_max, self._locks_bytes_left):
             return list
-        table = unit.locks()
+        try:
+            table = unit.locks()
+        except ChaosError:
+            return list
         gone = [lock for lock in table.locks if not lock.is_active and self._is_over(unit, lock)]
+        kept = table.without(gone, unit.now)
+        self._locks_bytes_left = len(pretty(kept.to_json())) * 5 // 4
         if not gone:
             return list
-        unit.put_locks(table.without(gone, unit.now))
+        unit.put_locks(kept)
         return lambda: self._archive(gone)
 
     def _is_over(self, unit: FileUnit, lock: Lock) -> bool:
