@@ -81,10 +81,12 @@ async def open_kernel(
     clock: Clock | None = None,
     ids: Ids | None = None,
     processes: Processes | None = None,
+    around_stores: Callable[[Stores], Stores] = lambda stores: stores,
 ) -> AsyncIterator[Kernel]:
     """The kernel, ready, and closed again: runs in motion get ``CLOSE_GRACE_SECONDS`` to finish their effects.
 
-    ``extra`` adds capabilities to the built-in and installed ones, ``provider`` replaces the configured one.
+    ``extra`` adds capabilities to the built-in and installed ones, ``provider`` replaces the configured one,
+    ``around_stores`` stands other stores in front of the opened ones (to watch them, or to make them fail).
     Raises ``ConfigurationInvalid`` (the policy is ``PolicyInvalid``) and ``StorageError``.
     """
     clock, ids, processes = clock or SystemClock(), ids or RandomIds(), processes or LinuxProcesses()
@@ -95,7 +97,8 @@ async def open_kernel(
     provided, policy = _capabilities(settings, provider, extra, clock, ids, first_start)
     stores = await open_stores(settings.data_dir, clock, ids, processes)
     try:
-        kernel = _assemble(settings, provided, policy, provider, stores, clock, ids, processes)
+        used = around_stores(stores)
+        kernel = _assemble(settings, provided, policy, provider, used, clock, ids, processes)
         try:
             yield kernel
         finally:

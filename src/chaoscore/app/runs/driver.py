@@ -25,7 +25,6 @@ from chaoscore.domain.run import DENIED_BY_PERSON, DENIED_BY_POLICY, Key, Propos
 
 log = logging.getLogger(__name__)
 Listener = Callable[[JsonObject], None]
-COMMIT_RETRY_SECONDS = (0.1, 0.4, 1.6)
 
 
 @dataclass(slots=True)
@@ -234,21 +233,13 @@ class Driver:
         return True
 
     async def _record(self, turn: _Turn) -> None:
-        """Make the turn durable, then start and tell. A store that cannot write now is asked again for a while."""
+        """Make the turn durable, then start and tell."""
         changes = Changes(actions=tuple(turn.actions), used_grants=tuple(turn.used))
-        for pause in (*COMMIT_RETRY_SECONDS, None):
-            try:
-                await self._recorder.commit(changes, turn.events)
-                break
-            except StorageError as error:
-                if pause is None:
-                    self._keep_results(turn)
-                    raise
-                log.warning("run %s: %s; trying again in %g s", self.subject.run, error, pause)
-                await asyncio.sleep(pause)
-            except LeaseLost:
-                self._keep_results(turn)
-                raise
+        try:
+            await self._recorder.commit(changes, turn.events)
+        except (LeaseLost, StorageError):
+            self._keep_results(turn)
+            raise
         for admission in turn.starts:
             self._tasks[self._launch(admission)] = admission
         for action in turn.actions:

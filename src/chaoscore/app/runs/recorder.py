@@ -9,14 +9,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from chaoscore.app.ports import Clock, RunStore
 from chaoscore.domain.audit import AuditEvent
-from chaoscore.domain.errors import ChaosError, LeaseLost
+from chaoscore.domain.errors import ChaosError, LeaseLost, StorageError
 from chaoscore.domain.records import Changes, Claim
 
 log = logging.getLogger(__name__)
+
+RETRY_SECONDS = (0.1, 0.4, 1.6)
+"""A store that cannot write now (a full disk, a busy lock) is asked again; a result must not be lost over it."""
+
+Write = Callable[[Claim, Changes, Sequence[AuditEvent]], Awaitable[None]]
 
 
 class Recorder:
@@ -31,17 +36,29 @@ class Recorder:
         self._heartbeat = asyncio.get_running_loop().create_task(self._beat())
 
     async def commit(self, changes: Changes, events: Sequence[AuditEvent]) -> None:
-        """One durable transaction. Raises ``LeaseLost`` and remembers it."""
-        try:
-            await self._store.commit(self._claim, changes, events)
-        except LeaseLost:
-            self.lost.set()
-            raise
+        """One durable transaction. Raises ``LeaseLost`` and remembers it, ``StorageError`` after trying for a while."""
+        await self._write(self._store.commit, changes, events)
 
     async def release(self, changes: Changes, events: Sequence[AuditEvent]) -> None:
         """The last write; gives the lease up. The heartbeat ends whatever happens."""
-        await self.stop()
-        await self._store.release(self._claim, changes, events)
+        try:
+            await self._write(self._store.release, changes, events)
+        finally:
+            await self.stop()
+
+    async def _write(self, write: Write, changes: Changes, events: Sequence[AuditEvent]) -> None:
+        for pause in (*RETRY_SECONDS, None):
+            try:
+                await write(self._claim, changes, events)
+                return
+            except LeaseLost:
+                self.lost.set()
+                raise
+            except StorageError as error:
+                if pause is None:
+                    raise
+                log.warning("run %s: %s; trying again in %g s", self._claim.run, error, pause)
+                await asyncio.sleep(pause)
 
     async def stop(self) -> None:
         self._heartbeat.cancel()
