@@ -17,12 +17,12 @@ from chaoscore.adapters.files.interaction.encoding import pretty
 from chaoscore.adapters.files.interaction.fileops import FileOps
 from chaoscore.app.interactions.resources import RESOURCES
 from chaoscore.app.interactions.service import InteractionService
-from chaoscore.app.interactions.tools import InteractionToolSet
 from chaoscore.app.tools import CallContext, Connection
 from chaoscore.domain.errors import ChaosError
 from chaoscore.domain.json import Json, JsonObject, is_object
 from chaoscore.domain.principal import Principal
 from tests.interaction.support import SystemClock, random_hex
+from tests.interaction.tools import InteractionToolSet
 
 VERSIONS = ("2024-10-07", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 SWITCHES = ("validate", "no-validate", "seed-schemas", "force", "help")

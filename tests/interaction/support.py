@@ -10,6 +10,7 @@ from pathlib import Path
 from chaoscore.adapters.files.interaction import FileInteractionStore, FolderSettings
 from chaoscore.adapters.files.interaction.fileops import FileOps
 from chaoscore.app.interactions.service import InteractionService
+from chaoscore.app.ports import Clock
 
 
 class SystemClock:
@@ -42,7 +43,7 @@ class Bench:
     """A repository of its own with one service over it."""
 
     repository: Path
-    clock: ManualClock = field(default_factory=ManualClock)
+    clock: Clock = field(default_factory=ManualClock)
     ops: FileOps = field(default_factory=FileOps)
     lock_wait_seconds: float = 5.0
     answer_bridge: bool = True

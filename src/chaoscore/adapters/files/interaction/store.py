@@ -132,9 +132,10 @@ class FileInteractionStore:
             unit = self._unit()
             if before is not None:
                 before(unit)
-            value = work(unit)
             if not unit.is_dirty:
-                return _Done(value)
+                value = work(unit)
+                if not unit.is_dirty:
+                    return _Done(value)
             self._writer.make_root()
         self._catalog.prepare()
         waiting = self._lock.try_acquire()

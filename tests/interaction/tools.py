@@ -1,6 +1,6 @@
-"""The 14 tools as data: names, words, input schemas, and the one place where JSON arguments become requests.
+"""The 14 tools for the driver of recorded cases: names, input schemas, and JSON arguments made into requests.
 
-Every transport is built from this list. Argument errors, unknown keys included, are envelopes that name the key.
+The product has its own surface; this one keeps the recorded cases about the service. Argument errors name the key.
 """
 
 from __future__ import annotations
