@@ -10,6 +10,7 @@ import logging
 import sys
 import time
 import traceback
+from collections.abc import Sequence
 from typing import TextIO
 
 from chaoscore.domain.redaction import Redactor
@@ -52,13 +53,18 @@ class LineFormatter(logging.Formatter):
 def configure_logs(settings: Settings, *, level: LogLevel | None = None, stdout_is_free: bool = False) -> None:
     """Send everything to one handler. ``stdout_is_free`` only where nothing else is written there (HTTP)."""
     stream: TextIO = sys.stdout if stdout_is_free and settings.log_stream == "stdout" else sys.stderr
+    install_handler(stream, level or settings.log_level, settings.secrets())
+
+
+def install_handler(stream: TextIO, level: LogLevel, secrets: Sequence[str]) -> None:
+    """Replace whatever handlers there are; ``secrets`` never appear in a line."""
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(LineFormatter(Redactor(settings.secrets())))
+    handler.setFormatter(LineFormatter(Redactor(secrets)))
     root = logging.getLogger()
     for old in tuple(root.handlers):
         root.removeHandler(old)
     root.addHandler(handler)
-    wanted = _LEVELS[level or settings.log_level]
+    wanted = _LEVELS[level]
     root.setLevel(max(wanted, logging.WARNING))
     logging.getLogger("chaoscore").setLevel(wanted)
     logging.captureWarnings(True)

@@ -1,0 +1,144 @@
+"""The six resources as a provider: what there is, one body by URI, and who is told when something changed.
+
+Bodies and URIs are the service's; the folder's changes come through the ``ChangeFeed`` port, whoever made them. The
+feed is asked only while somebody watches, and by one task however many watch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import count
+from typing import Protocol
+
+from chaoscore.app.interaction_surface.order import InOrder
+from chaoscore.app.interactions.resources import BASE, RESOURCES
+from chaoscore.app.interactions.service import InteractionService
+from chaoscore.app.resources import Resource, ResourceChange, ResourceContent, ResourceTemplate, Watcher
+from chaoscore.app.tools import CallContext
+from chaoscore.domain.errors import ChaosError, NotFound
+from chaoscore.domain.interaction.spelling import pretty_text
+
+log = logging.getLogger(__name__)
+
+MIME_TYPE = "application/json"
+POLL_SECONDS = 0.5
+_PAGED = ("locks", "sessions")
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What may have to be read again: documents by their ids, and whether anything else changed (a list, a lock)."""
+
+    runs: frozenset[str] = frozenset()
+    decisions: frozenset[str] = frozenset()
+    anything: bool = False
+
+    def uris(self) -> list[str]:
+        if not (self.anything or self.runs or self.decisions):
+            return []
+        lists = [BASE + name for name in ("active", "locks", "sessions")]
+        runs = [f"{BASE}{kind}/{run}" for run in sorted(self.runs) for kind in ("sessions", "capsules")]
+        return [*lists, *runs, *(f"{BASE}decisions/{name}" for name in sorted(self.decisions))]
+
+
+class ChangeFeed(Protocol):
+    """What anybody changed in the store, in whatever process."""
+
+    async def start(self) -> None:
+        """Changes count from now on."""
+        ...
+
+    async def changes(self) -> Changed:
+        """What changed since the last time. Cheap when nothing did."""
+        ...
+
+
+class InteractionResources:
+    """A ``ResourceProvider``. ``order`` is shared with the server's tools."""
+
+    def __init__(
+        self, service: InteractionService, feed: ChangeFeed, order: InOrder, poll_seconds: float = POLL_SECONDS
+    ) -> None:
+        self._service = service
+        self._feed = feed
+        self._order = order
+        self._poll_seconds = poll_seconds
+        self._watchers: dict[int, Watcher] = {}
+        self._keys = count()
+        self._polling: asyncio.Task[None] | None = None
+
+    async def resources(self, context: CallContext) -> Sequence[Resource]:
+        return [Resource(s.uri, s.name, s.description, MIME_TYPE) for s in RESOURCES if not s.is_template]
+
+    async def templates(self, context: CallContext) -> Sequence[ResourceTemplate]:
+        paged = [
+            ResourceTemplate(
+                f"{BASE}{name}{{?cursor,limit}}",
+                f"chaos-{name}-page",
+                f"A page of {BASE}{name}; cursor is 'next' of the page before",
+                MIME_TYPE,
+            )
+            for name in _PAGED
+        ]
+        fixed = [ResourceTemplate(s.uri, s.name, s.description, MIME_TYPE) for s in RESOURCES if s.is_template]
+        return [*fixed, *paged]
+
+    async def read(self, uri: str, context: CallContext) -> ResourceContent:
+        """A miss is a body too (``{status: NOT_FOUND, message}``). Raises ``NotFound`` for a URI of nobody's."""
+        async with self._order.turn(context.connection):
+            body = await self._service.read_resource(uri)
+        if body is None:
+            raise NotFound(f"there is no resource {uri[:200]!r}; resources/list and its templates show what there is")
+        return ResourceContent(MIME_TYPE, pretty_text(body))
+
+    def watch(self, watcher: Watcher) -> Callable[[], None]:
+        key = next(self._keys)
+        self._watchers[key] = watcher
+        if self._polling is None:
+            self._polling = asyncio.get_running_loop().create_task(self._poll())
+        return lambda: self._forget(key)
+
+    @property
+    def is_polling(self) -> bool:
+        return self._polling is not None
+
+    async def close(self) -> None:
+        self._watchers.clear()
+        polling = self._stop()
+        if polling is not None:
+            with suppress(asyncio.CancelledError):
+                await polling
+
+    def _forget(self, key: int) -> None:
+        self._watchers.pop(key, None)
+        if not self._watchers:
+            self._stop()
+
+    def _stop(self) -> asyncio.Task[None] | None:
+        polling, self._polling = self._polling, None
+        if polling is not None:
+            polling.cancel()
+        return polling
+
+    async def _poll(self) -> None:
+        """Until nobody watches. A folder that cannot be looked at now may be later."""
+        started = False
+        while True:
+            try:
+                if started:
+                    self._tell(await self._feed.changes())
+                else:
+                    await self._feed.start()
+                    started = True
+            except (ChaosError, OSError) as error:
+                log.warning("changes of the interactions folder cannot be seen: %s", error)
+            await asyncio.sleep(self._poll_seconds)
+
+    def _tell(self, changed: Changed) -> None:
+        for uri in changed.uris():
+            for watcher in list(self._watchers.values()):
+                watcher(ResourceChange(uri))
