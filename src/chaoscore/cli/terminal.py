@@ -117,8 +117,12 @@ class Terminal:
         if key not in self._rich:
             from rich.console import Console
 
+            class Passing(Console):
+                def on_broken_pipe(self) -> None:
+                    raise  # rich would end the process; who reads no more is for the entry point
+
             plain = not stream.isatty() or bool(self._environ.get("NO_COLOR")) or self._environ.get("TERM") == "dumb"
-            self._rich[key] = Console(
+            self._rich[key] = Passing(
                 file=stream,
                 width=None if stream.isatty() else _columns(self._environ),
                 no_color=plain,

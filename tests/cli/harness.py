@@ -1,0 +1,184 @@
+"""The installed command in a process of its own, with a home, a working folder and a data directory of the test's."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+SCRIPTS = Path(sys.executable).parent
+CHAOSCORE = str(SCRIPTS / "chaoscore")
+SERVER = str(SCRIPTS / "chaos-core-mcp")
+ROOT = Path(__file__).resolve().parents[2]
+INDEX_PLAN = ROOT / "examples" / "index-docs.json"
+PATIENCE_SECONDS = 60.0
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A process that ended: what it wrote and its exit code."""
+
+    code: int
+    out: str
+    err: str
+
+    def json(self) -> dict[str, Any]:
+        value = json.loads(self.out)
+        assert isinstance(value, dict)
+        return value
+
+
+@dataclass
+class Desk:
+    """Where a test works: ``home`` of the user, ``work`` the current folder, ``data`` the data directory."""
+
+    place: Path
+    extra: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for folder in (self.home, self.work):
+            folder.mkdir(exist_ok=True)
+
+    @property
+    def home(self) -> Path:
+        return self.place / "home"
+
+    @property
+    def work(self) -> Path:
+        return self.place / "work"
+
+    @property
+    def data(self) -> Path:
+        return self.place / "data"
+
+    def environ(self) -> dict[str, str]:
+        """Nothing of the environment that the tests run in but what a process needs to start."""
+        kept = {name: os.environ[name] for name in ("PATH", "LANG", "SYSTEMROOT") if name in os.environ}
+        return {**kept, "HOME": str(self.home), "CHAOS_CORE_DATA_DIR": str(self.data), **self.extra}
+
+    def run(
+        self,
+        *arguments: str,
+        stdin: str | None = None,
+        environ: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        program: str = CHAOSCORE,
+    ) -> Ended:
+        done = subprocess.run(
+            [program, *arguments],
+            input="" if stdin is None else stdin,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            env=self.environ() if environ is None else dict(environ),
+            cwd=cwd or self.work,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        return Ended(done.returncode, done.stdout, done.stderr)
+
+    def policy(self, **changes: object) -> Path:
+        """A policy file of the test's own, for ``--policy``."""
+        rules: dict[str, object] = {
+            "allowedCapabilities": [],
+            "deniedCapabilities": [],
+            "requireConfirmationFor": [],
+            "httpAllowedDomains": [],
+            **changes,
+        }
+        path = self.place / "policy.json"
+        path.write_text(json.dumps(rules), encoding="utf-8")
+        return path
+
+    def documents(self, **texts: str) -> None:
+        """Markdown documents under ``docs`` of the working directory."""
+        (self.work / "docs").mkdir(exist_ok=True)
+        for name, text in (texts or {"one": "# One\nhello\n", "two": "# Two\nx\ny\n"}).items():
+            (self.work / "docs" / f"{name}.md").write_text(text, encoding="utf-8")
+
+    def plan(self, *steps: Mapping[str, object], name: str = "plan.json") -> str:
+        path = self.place / name
+        path.write_text(json.dumps({"objective": "a test", "steps": list(steps)}), encoding="utf-8")
+        return str(path)
+
+
+class Session:
+    """The command at a terminal of its own: what it draws is read, what a person types is written."""
+
+    def __init__(self, desk: Desk, arguments: Sequence[str], columns: int = 120) -> None:
+        environ = {**desk.environ(), "TERM": "xterm-256color", "COLUMNS": str(columns), "LINES": "50"}
+        self.pid, self._file = pty.fork()
+        if self.pid == 0:
+            os.chdir(desk.work)
+            os.execve(CHAOSCORE, [CHAOSCORE, *arguments], environ)
+        self._raw = b""
+        self._seen = 0
+        self._code: int | None = None
+
+    @property
+    def raw(self) -> str:
+        return self._raw.decode("utf-8", errors="replace")
+
+    @property
+    def screen(self) -> str:
+        """Everything drawn so far, without colours and cursor moves."""
+        return _ESCAPES.sub("", self.raw).replace("\r\n", "\n")
+
+    def until(self, text: str) -> str:
+        """Read until ``text`` is drawn after what was waited for before; what was drawn since then."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while text not in self.screen[self._seen :]:
+            assert self._read(deadline - time.monotonic()), f"{text!r} never came:\n{self.screen}"
+        drawn = self.screen[self._seen :]
+        self._seen += drawn.index(text) + len(text)
+        return drawn
+
+    def type(self, text: str) -> None:
+        os.write(self._file, text.encode())
+
+    def end(self) -> int:
+        """Read to the end; the exit code."""
+        if self._code is None:
+            deadline = time.monotonic() + PATIENCE_SECONDS
+            while self._read(deadline - time.monotonic()):
+                pass
+            self._code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        assert "Traceback" not in self.screen, self.screen
+        return self._code
+
+    def close(self) -> None:
+        if self._code is None:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+        os.close(self._file)
+
+    def _read(self, seconds: float) -> bool:
+        ready, _, _ = select.select([self._file], [], [], max(0.0, seconds))
+        try:
+            data = os.read(self._file, 65_536) if ready else b""
+        except OSError:  # the other end is gone
+            data = b""
+        self._raw += data
+        return bool(data)
+
+
+@contextmanager
+def at_a_terminal(desk: Desk, *arguments: str) -> Iterator[Session]:
+    session = Session(desk, arguments)
+    try:
+        yield session
+    finally:
+        session.close()
