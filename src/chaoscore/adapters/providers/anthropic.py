@@ -87,7 +87,7 @@ class MessagesEndpoint:
                 "or write the steps yourself and pass them to chaoscore_plan"
             )
         if self._tls is None:
-            self._tls = await load_sdk("anthropic", self._connection.url)
+            self._tls = await load_sdk("anthropic", "messages.messages", self._connection.url)
 
     def describe(self) -> dict[str, Json]:
         return {"api": "messages", "base_url": self._connection.url, "warnings": list(self._connection.warnings())}

@@ -81,6 +81,7 @@ class _OpenAI:
     id = "openai"
     display_name = "OpenAI"
     api = ""
+    _resource = ""
 
     def __init__(self, connection: Connection, model: str, schema_enforced: bool | None) -> None:
         self._connection = connection
@@ -99,7 +100,7 @@ class _OpenAI:
                 "or write the steps yourself and pass them to chaoscore_plan"
             )
         if self._tls is None:
-            self._tls = await load_sdk("openai", self._connection.url)
+            self._tls = await load_sdk("openai", self._resource, self._connection.url)
 
     def describe(self) -> dict[str, Json]:
         return {"api": self.api, "base_url": self._connection.url, "warnings": list(self._connection.warnings())}
@@ -147,6 +148,7 @@ class ResponsesEndpoint(_OpenAI):
     """``POST /responses``: the official endpoint, which enforces a strict schema."""
 
     api = "responses"
+    _resource = "responses.responses"
 
     def __init__(self, connection: Connection, model: str) -> None:
         super().__init__(connection, model, schema_enforced=True)
@@ -176,6 +178,7 @@ class ChatEndpoint(_OpenAI):
 
     display_name = "the OpenAI-compatible server"
     api = "chat"
+    _resource = "chat.completions.completions"
 
     def __init__(self, connection: Connection, model: str) -> None:
         super().__init__(connection, model, schema_enforced=None)

@@ -7,6 +7,7 @@ below. Nothing that an SDK raised leaves this file, because it holds the request
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
@@ -89,20 +90,23 @@ def base_url_checked(url: str, setting: str) -> str:
     return url.strip().rstrip("/")
 
 
-async def load_sdk(name: str, url: str) -> ssl.SSLContext:
-    """Import the SDK and read the trusted certificates, in a thread: together they take most of a second.
+async def load_sdk(name: str, resource: str, url: str) -> ssl.SSLContext:
+    """Import the SDK and read the trusted certificates, in a thread: together they take a second or more.
 
-    Raises ``NotConfigured`` saying what to install.
+    ``resource`` is the module of the API in use, which the SDK would otherwise import during the first request, in its
+    time. Raises ``NotConfigured`` saying what to install.
     """
     try:
-        return await asyncio.to_thread(_load, name, url)
+        return await asyncio.to_thread(_load, name, resource, url)
     except ImportError:
         pass
     raise NotConfigured(f"the {name} provider needs its SDK; run pip install 'chaos-core[{name}]'")
 
 
-def _load(name: str, url: str) -> ssl.SSLContext:
+def _load(name: str, resource: str, url: str) -> ssl.SSLContext:
     importlib.import_module(name)
+    with contextlib.suppress(ImportError):  # another version may keep it elsewhere; then the first request is slower
+        importlib.import_module(f"{name}.resources.{resource}")
     from chaoscore.adapters.providers.transport import silence, tls_context
 
     silence()
