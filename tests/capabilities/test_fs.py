@@ -349,6 +349,34 @@ def test_a_lost_answer_to_naming_the_file_is_settled_by_looking(
             assert not isinstance(outcome, CapabilityError)
 
 
+@pytest.mark.parametrize("nameless", [True, False])
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_the_text_is_on_the_disk_before_the_file_has_its_name_and_the_name_before_the_answer(
+    fs: Desk, monkeypatch: pytest.MonkeyPatch, overwrite: bool, nameless: bool
+) -> None:
+    done: list[str] = []
+
+    def noting(name: str) -> Callable[..., object]:
+        real: Callable[..., object] = getattr(os, name)
+
+        def noted(*args: object, **kwargs: object) -> object:
+            what = name
+            if name == "fsync" and isinstance(args[0], int):
+                what = "fsync folder" if stat.S_ISDIR(os.fstat(args[0]).st_mode) else "fsync file"
+            done.append(what)
+            return real(*args, **kwargs)
+
+        return noted
+
+    if not nameless:
+        monkeypatch.delattr(os, "O_TMPFILE", raising=False)
+    for name in ("fsync", "link", "rename"):
+        monkeypatch.setattr(os, name, noting(name))
+    fs.call("fs.write_text", path="durable.md", text="x", overwrite=overwrite)
+    naming = "link" if nameless and not overwrite and hasattr(os, "O_TMPFILE") else "rename"
+    assert done == ["fsync file", naming, "fsync folder"]
+
+
 def test_a_full_disk_in_the_middle_of_the_text_changes_nothing(root: Path, fs: Desk) -> None:
     import resource
     import signal

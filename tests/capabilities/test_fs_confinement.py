@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chaoscore.domain.errors import CapabilityError, NotPerformed
+from chaoscore.domain.json import Json
 from tests.capabilities.support import Desk, desk, names
 
 SECRET = "SECRET-OUTSIDE"
@@ -33,6 +34,7 @@ def build(home: Path) -> None:
     for name in (
         "outside/secret.md",
         "outside/docs/a.md",
+        "outside/docs/secret.md",
         "root/.git/config",
         "root/.env",
         "root/.env.local",
@@ -61,6 +63,10 @@ def outside_state(home: Path) -> dict[str, str]:
         state[name] = (home / name).read_text()
     state["later"] = str((home / "root/later.json").exists())
     return state
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {str(path): path.read_text() if path.is_file() else "folder" for path in sorted(folder.rglob("*"))}
 
 
 PROTECTED = [
@@ -203,7 +209,7 @@ _LINK = st.tuples(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(links=st.lists(_LINK, max_size=5), paths=st.lists(_PATH, min_size=1, max_size=6))
 def test_no_path_in_no_tree_of_links_leads_outside(links: list[tuple[str, str, bool]], paths: list[str]) -> None:
     with TemporaryDirectory() as folder:
@@ -288,6 +294,75 @@ def test_a_file_swapped_for_a_link_during_the_work_is_never_read_through(home: P
         for _ in range(200):
             fs.outcome("fs.write_text", path="docs/a.md", text="inside", overwrite=True)
     assert outside_state(home) == before
+
+
+SYSTEM_CALLS = ("open", "stat", "fstat", "scandir", "link", "rename")
+
+
+@contextmanager
+def swapped_after_call(number: int, place: Path, target: Path) -> Iterator[list[bool]]:
+    """After the nth system call of the work, ``place`` is a link to ``target``: every moment of a race, one by one."""
+    real = {name: getattr(os, name) for name in SYSTEM_CALLS}
+    seen, swapped = 0, [False]
+
+    def counting(name: str) -> Callable[..., object]:
+        def call(*args: object, **kwargs: object) -> object:
+            nonlocal seen
+            try:
+                return real[name](*args, **kwargs)
+            finally:
+                seen += 1
+                if seen == number:
+                    swapped[0] = True
+                    real["rename"](place, place.with_name("aside"))
+                    os.symlink(target, place)
+
+        return call
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in SYSTEM_CALLS:
+            patch.setattr(os, name, counting(name))
+        yield swapped
+
+
+@pytest.mark.parametrize(
+    ("place", "target"),
+    [
+        ("root", "outside"),
+        ("root/docs", "outside/docs"),
+        ("root/docs/a.md", "outside/docs/a.md"),
+        ("root/docs", "root/data"),
+        ("root/docs/a.md", "root/policy.json"),
+    ],
+)
+@pytest.mark.parametrize("nameless", [True, False])
+def test_a_swap_after_any_system_call_leads_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, target: str, nameless: bool
+) -> None:
+    if not nameless:
+        monkeypatch.delattr(os, "O_TMPFILE", raising=False)
+    calls: dict[str, tuple[str, dict[str, Json]]] = {
+        "read": ("fs.read_text", {"path": "docs/a.md"}),
+        "list": ("fs.list", {"path": ".", "recursive": True}),
+        "create": ("fs.write_text", {"path": "docs/new.md", "text": "mine"}),
+        "replace": ("fs.write_text", {"path": "docs/a.md", "text": "mine", "overwrite": True}),
+    }
+    for what, (name, arguments) in calls.items():
+        for number in range(1, 200):
+            home = tmp_path / f"{what}-{number}"
+            build(home)
+            fs = open_desk(home)
+            closed = [home / "outside"] if place == "root" else [home / "outside", home / "root/data"]
+            before = [contents(folder) for folder in closed]
+            with swapped_after_call(number, home / place, home / target) as swapped:
+                outcome = fs.outcome(name, **arguments)
+            assert SECRET not in str(outcome)
+            assert "secret.md" not in str(outcome) and "chaos.db" not in str(outcome)
+            assert [contents(folder) for folder in closed] == before
+            if not swapped[0]:
+                break
+        else:
+            raise AssertionError("the work makes system calls without end")
 
 
 def test_it_holds_no_descriptor_after_success_or_failure(home: Path) -> None:

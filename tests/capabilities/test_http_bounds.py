@@ -63,6 +63,24 @@ def test_compressed_answers_are_read_and_bombs_are_not() -> None:
     asyncio.run(scenario())
 
 
+def test_a_bomb_costs_no_more_memory_than_an_honest_answer() -> None:
+    import tracemalloc
+
+    async def scenario() -> None:
+        bomb = gzip.compress(b"\0" * 50_000_000, 9)
+        async with serving(answer(bomb, "200 OK", "Content-Encoding: gzip")) as server:
+            fetcher = towards(server)
+            await failure(fetcher, server.url())  # what is imported and cached once does not count
+            tracemalloc.start()
+            try:
+                assert (await failure(fetcher, server.url())).code == "HTTP_TOO_LARGE"
+                assert tracemalloc.get_traced_memory()[1] < 10_000_000
+            finally:
+                tracemalloc.stop()
+
+    asyncio.run(scenario())
+
+
 def test_a_body_of_fifty_megabytes_is_not_read() -> None:
     async def scenario() -> None:
         announced = answer(b"", "200 OK", "Content-Length: 52428800")

@@ -70,6 +70,8 @@ def test_every_documented_function_is_named_in_the_description() -> None:
         "|".join(["[@,@]"] * 40),
         "|".join(["[@,@]"] * 40) + "|to_string(@)",
         "|".join(["[@,@]"] * 40) + "|[0]==[1]",
+        "{a: @|$, b: @|$} | a == b".replace("$", "|".join(["[@,@]"] * 40)),
+        "{a: @|$, b: @|$} | contains([a], b)".replace("$", "|".join(["[@,@]"] * 40)),
         "|".join(["[@,@]"] * 40) + "|contains(@, `1`)",
         "|".join(["[@,@]"] * 20) + "|[][][][][][][][][][][][][][][][][][][][]|[*].[@]",
         "|".join(["replace(@,'a','aaaaaaaaaa')"] * 12),
