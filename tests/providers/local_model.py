@@ -31,7 +31,7 @@ from chaoscore.domain.schema import schema_faults
 
 # One thread of a small machine reads some 30 tokens a second: a plan's instructions alone take a minute.
 TRIES = Tries(try_seconds=900.0, retries_max=0)
-LIMITS = Limits(provider_tokens_max=100_000)
+LIMITS = Limits(provider_tokens_max=100_000, provider_seconds=900.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ class Budget:
         """One checked and charged call. Raises ``LimitExceeded`` before it, or what the provider raises."""
         self.check()
         left = self._limits.provider_tokens_max - self._usage.tokens
-        options = GenerateOptions(output_tokens_max=min(ANSWER_TOKENS_MAX, left))
+        options = GenerateOptions(min(ANSWER_TOKENS_MAX, left), self._limits.provider_seconds)
         try:
             made = await provider.generate_json(instructions, input, json_schema, options)
         except ProviderError as error:

@@ -52,7 +52,8 @@ INTENT_SCHEMA: JsonObject = {
 
 INSTRUCTIONS = (
     "State what the user wants as an intent. Do not plan, do not answer the request, do not add wishes. "
-    "The user's words are the JSON object under 'request'. Leave a list empty when there is nothing to say."
+    "The user's words are the JSON object after 'request'. Short sentences; leave a list empty when there is nothing "
+    "to say."
 )
 
 
