@@ -8,10 +8,9 @@ is reported.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import pairwise
-from typing import Final, Protocol, cast
+from typing import Final, Protocol, TypeVar, cast
 
 from chaoscore.domain.errors import Fault, InvalidInput
 from chaoscore.domain.json import Json, JsonObject, brief, canonical_text, is_array, is_object, pointer_join, type_name
@@ -45,6 +44,37 @@ class _Error(Protocol):
     schema: JsonObject
 
 
+_T = TypeVar("_T")
+
+
+def _once_per_schema(make: Callable[[JsonObject], _T]) -> Callable[[JsonObject], _T]:
+    """Remember what was made of a schema *object*: writing it out as text to recognize it costs more than checking.
+
+    Schemas are never changed once in use. The object is kept with the result, so that its identity stays its own.
+    """
+    made: dict[int, tuple[JsonObject, _T]] = {}
+
+    def remembered(schema: JsonObject) -> _T:
+        known = made.get(id(schema))
+        if known is not None and known[0] is schema:
+            return known[1]
+        result = make(schema)
+        if len(made) >= _REMEMBERED_MAX:
+            made.clear()
+        made[id(schema)] = (schema, result)
+        return result
+
+    return remembered
+
+
+_REMEMBERED_MAX: Final = 512
+
+
+@_once_per_schema
+def _validator(schema: JsonObject) -> _Validator:
+    return _compiled(canonical_text(schema))
+
+
 @lru_cache(maxsize=512)
 def _compiled(schema_text: str) -> _Validator:
     import json
@@ -76,7 +106,7 @@ def schema_faults(value: Json, schema: JsonObject, at: str = "", limit: int = 50
     found: dict[Fault, None] = {}
     partial = _holds_unknown(value)
     try:
-        for error in _compiled(canonical_text(schema)).iter_errors(value):
+        for error in _validator(schema).iter_errors(value):
             if not partial or _is_certain(error):
                 found.update(dict.fromkeys(_to_faults(error, at)))
             if len(found) >= limit:
@@ -100,6 +130,7 @@ def require_valid(value: JsonObject, schema: JsonObject) -> None:
         )
 
 
+@_once_per_schema
 def _without_linted(schema: JsonObject) -> JsonObject:
     properties = schema.get("properties")
     if not is_object(properties):
@@ -122,9 +153,8 @@ def _is_certain(error: _Error) -> bool:
     """Whether a value with unknown places is wrong whatever they turn out to be."""
     if isinstance(error.instance, _NotKnown):
         return False
-    path = list(error.absolute_schema_path)
-    if any(a == "if" and b in ("then", "else") for a, b in pairwise(path)):
-        return False  # the condition may have looked at an unknown place
+    if not {"then", "else"}.isdisjoint(error.absolute_schema_path):
+        return False  # the condition before it may have looked at an unknown place
     if error.validator in _SHAPE or not _holds_unknown(error.instance):
         return True
     if error.validator in ("anyOf", "oneOf") and error.context:
