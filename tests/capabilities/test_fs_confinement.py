@@ -262,7 +262,7 @@ def test_a_folder_swapped_for_a_link_during_the_work_never_leads_outside(home: P
     fs, before = open_desk(home), outside_state(home)
     reads = writes = refusals = 0
     with swapping(home / "root/docs", home / "outside/docs"):
-        for number in range(400):
+        for number in range(150):
             read = fs.outcome("fs.read_text", path="docs/a.md")
             if isinstance(read, CapabilityError):
                 refusals += 1
@@ -284,14 +284,14 @@ def test_a_file_swapped_for_a_link_during_the_work_is_never_read_through(home: P
     fs, before = open_desk(home), outside_state(home)
     inside = 0
     with swapping(home / "root/docs/a.md", home / "outside/docs/a.md"):
-        for _ in range(400):
+        for _ in range(150):
             read = fs.outcome("fs.read_text", path="docs/a.md")
             if not isinstance(read, CapabilityError):
                 assert read["text"] == "inside"
                 inside += 1
     assert inside
     with swapping(home / "root/docs/a.md", home / "outside/docs/a.md"):
-        for _ in range(200):
+        for _ in range(80):
             fs.outcome("fs.write_text", path="docs/a.md", text="inside", overwrite=True)
     assert outside_state(home) == before
 
