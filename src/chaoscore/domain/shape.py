@@ -121,7 +121,7 @@ def misfit(source: Shape, target: Shape, depth: int = 0) -> str | None:
     if not given or not wanted:
         return None
     both = given & wanted
-    if "number" in given and "number" not in wanted:
+    if "number" in given and "number" not in wanted and given < TYPES:
         both -= {"integer"}  # an integer fits a number; a number need not fit an integer
     if not both:
         return f"needs {say_types(types(target))}, gets {say_types(given)}"
