@@ -80,6 +80,8 @@ def interaction_definition(runtime: Interactions) -> ServerDefinition:
         resources=runtime.resources,
         result_text=pretty_text,
         lone_surrogates=True,
+        tools_change=True,  # announced and never sent, as the original does
+        fixed_resources=True,
     )
 
 

@@ -38,10 +38,11 @@ class ResourceTemplate:
 
 @dataclass(frozen=True, slots=True)
 class ResourceContent:
-    """What a read gave. Text travels as text, bytes as base64."""
+    """What a read gave. Text travels as text, bytes as base64. ``uri`` where it is written otherwise than asked for."""
 
     mime_type: str
     content: str | bytes
+    uri: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

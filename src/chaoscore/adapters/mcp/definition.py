@@ -52,6 +52,8 @@ class ServerDefinition:
 
     ``result_text`` writes the text of a tool result from its envelope (default: outcome, what to do, data compactly).
     ``lone_surrogates`` takes text that JavaScript can hold and UTF-8 cannot, over stdio; otherwise it is refused.
+    ``tools_change`` announces that tools may come and go. ``fixed_resources``: the list of resources never changes, so
+    a 2025-era connection costs the provider nothing until it subscribes to something.
     ``middleware`` runs around every message, inside the layer that maps errors to the wire (the place for the
     ``requestState`` seal).
     """
@@ -64,6 +66,8 @@ class ServerDefinition:
     resources: ResourceProvider | None = None
     result_text: ResultText | None = None
     lone_surrogates: bool = False
+    tools_change: bool = False
+    fixed_resources: bool = False
     raw_tools: Sequence[RawTool] = ()
     raw_handlers: Sequence[RawHandler] = ()
     middleware: Sequence[ServerMiddleware[Any]] = ()

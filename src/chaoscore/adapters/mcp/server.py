@@ -29,7 +29,7 @@ from mcp_types import (
 )
 
 from chaoscore.adapters.mcp import wire
-from chaoscore.adapters.mcp.definition import Caller, Identify, RawTool, RequestContext, ServerDefinition
+from chaoscore.adapters.mcp.definition import Caller, Identify, Peer, RawTool, RequestContext, ServerDefinition
 from chaoscore.adapters.mcp.edge import Edge
 from chaoscore.adapters.mcp.progress import ProgressPump
 from chaoscore.adapters.mcp.watching import LegacyWatch, ProviderBus, subscribe
@@ -47,6 +47,7 @@ class SdkServer(Server[Any]):
     """Announces what the definition serves, whichever transport asks for the options."""
 
     resources_change = False
+    tools_change = False
 
     def create_initialization_options(
         self,
@@ -54,7 +55,9 @@ class SdkServer(Server[Any]):
         experimental_capabilities: dict[str, dict[str, Any]] | None = None,
         extensions: dict[str, dict[str, Any]] | None = None,
     ) -> InitializationOptions:
-        options = notification_options or NotificationOptions(resources_changed=self.resources_change)
+        options = notification_options or NotificationOptions(
+            resources_changed=self.resources_change, tools_changed=self.tools_change
+        )
         return super().create_initialization_options(options, experimental_capabilities, extensions)
 
 
@@ -84,13 +87,16 @@ def build_server(definition: ServerDefinition, identify: Identify) -> BuiltServe
         # Without it the SDK lists all tools inside every 2026-era HTTP call.
         get_tool_input_schema=schemas.get,
     )
+    server.tools_change = definition.tools_change
     refuse = partial(_refusal, definition)
-    server.middleware += [Edge(server, refuse), *definition.middleware]
+    # The SDK's own tracing is left out: a sixth of every call, also when nobody collects it. Whoever does puts
+    # ``OpenTelemetryMiddleware`` into the definition's middleware.
+    server.middleware = [Edge(server, refuse), *definition.middleware]
     server.add_request_handler("tools/list", PaginatedRequestParams, tools.list_all)
     server.add_request_handler("tools/call", CallToolRequestParams, tools.call)
     close_streams: Callable[[], None] = _nothing
     if definition.resources is not None:
-        close_streams = _serve_resources(server, definition.resources, identify)
+        close_streams = _serve_resources(server, definition.resources, identify, definition.fixed_resources)
     for handler in definition.raw_handlers:
         server.add_request_handler(handler.method, handler.params, handler.handler)
     return BuiltServer(server, close_streams)
@@ -148,7 +154,9 @@ class _Tools:
         return wire.tool_result(envelope, self._result_text)
 
 
-def _serve_resources(server: SdkServer, provider: ResourceProvider, identify: Identify) -> Callable[[], None]:
+def _serve_resources(
+    server: SdkServer, provider: ResourceProvider, identify: Identify, fixed: bool
+) -> Callable[[], None]:
     server.resources_change = True
 
     def context(ctx: RequestContext) -> CallContext:
@@ -167,14 +175,18 @@ def _serve_resources(server: SdkServer, provider: ResourceProvider, identify: Id
         uri = str(params.uri)
         return wire.resource_contents(uri, await provider.read(uri, context(ctx)))
 
-    async def start_watching(ctx: RequestContext, _: NotificationParams) -> None:
-        peer = identify(ctx).peer
+    def watch(ctx: RequestContext, peer: Peer) -> None:
         if not peer.watching:
             peer.watching = True
             peer.closers.append(LegacyWatch(provider, peer, ctx.session).close)
 
+    async def start_watching(ctx: RequestContext, _: NotificationParams) -> None:
+        watch(ctx, identify(ctx).peer)
+
     async def add(ctx: RequestContext, params: SubscribeRequestParams) -> Wire:
-        subscribe(identify(ctx).peer, str(params.uri))
+        peer = identify(ctx).peer
+        subscribe(peer, str(params.uri))
+        watch(ctx, peer)
         return {}
 
     async def remove(ctx: RequestContext, params: UnsubscribeRequestParams) -> Wire:
@@ -188,7 +200,8 @@ def _serve_resources(server: SdkServer, provider: ResourceProvider, identify: Id
     server.add_request_handler("resources/subscribe", SubscribeRequestParams, add)
     server.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, remove)
     server.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, listen)
-    server.add_notification_handler("notifications/initialized", NotificationParams, start_watching)
+    if not fixed:
+        server.add_notification_handler("notifications/initialized", NotificationParams, start_watching)
     return listen.close
 
 

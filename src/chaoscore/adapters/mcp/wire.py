@@ -94,7 +94,7 @@ def template_entry(template: ResourceTemplate) -> Wire:
 
 def resource_contents(uri: str, content: ResourceContent) -> Wire:
     """The result of ``resources/read``."""
-    entry: Wire = {"uri": uri, "mimeType": content.mime_type}
+    entry: Wire = {"uri": content.uri or uri, "mimeType": content.mime_type}
     if isinstance(content.content, str):
         entry["text"] = _text(content.content)
     else:

@@ -19,7 +19,7 @@ from chaoscore.app.interactions.resources import BASE, RESOURCES
 from chaoscore.app.interactions.service import InteractionService
 from chaoscore.app.resources import Resource, ResourceChange, ResourceContent, ResourceTemplate, Watcher
 from chaoscore.app.tools import CallContext
-from chaoscore.domain.errors import ChaosError, NotFound
+from chaoscore.domain.errors import ChaosError, InvalidInput
 from chaoscore.domain.interaction.spelling import pretty_text
 
 log = logging.getLogger(__name__)
@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 MIME_TYPE = "application/json"
 POLL_SECONDS = 0.5
 _PAGED = ("locks", "sessions")
+_SCHEME = "chaos://"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +89,16 @@ class InteractionResources:
         return [*fixed, *paged]
 
     async def read(self, uri: str, context: CallContext) -> ResourceContent:
-        """A miss is a body too (``{status: NOT_FOUND, message}``). Raises ``NotFound`` for a URI of nobody's."""
+        """A miss is a body too (``{status: NOT_FOUND, message}``). Raises ``InvalidInput`` for a URI of nobody's."""
         async with self._order.turn(context.connection):
             body = await self._service.read_resource(uri)
         if body is None:
-            raise NotFound(f"there is no resource {uri[:200]!r}; resources/list and its templates show what there is")
-        return ResourceContent(MIME_TYPE, pretty_text(body))
+            raise InvalidInput(
+                f"uri: {uri[:200]!r} is none of this server's; resources/list and its templates show what there is",
+                key="uri",
+                uri=uri[:200],
+            )
+        return ResourceContent(MIME_TYPE, pretty_text(body), _SCHEME + uri[len(_SCHEME) :])
 
     def watch(self, watcher: Watcher) -> Callable[[], None]:
         key = next(self._keys)
