@@ -17,7 +17,7 @@ from chaoscore.domain.action import ActionError, Event, Grant, approval_digest
 from chaoscore.domain.capability import Capability
 from chaoscore.domain.errors import CapabilityError, ChaosError, NotPerformed
 from chaoscore.domain.evaluation import apply_checks
-from chaoscore.domain.json import Json, JsonObject, MissingPath, canonical_text, resolve_pointer
+from chaoscore.domain.json import Json, JsonObject, MissingPath, resolve_pointer, size_bytes
 from chaoscore.domain.limits import Limits
 from chaoscore.domain.policy.model import Question, Verdict
 from chaoscore.domain.references import find_references
@@ -110,7 +110,7 @@ class Gate:
         capability = self._registry.get(proposal.step.capability)
         if capability is None:
             return ActionError("UNKNOWN_CAPABILITY", f"no capability is named {proposal.step.capability!r}")
-        if len(canonical_text(proposal.arguments)) > self._limits.argument_bytes_max:
+        if size_bytes(proposal.arguments) > self._limits.argument_bytes_max:
             return ActionError(
                 "LIMIT_EXCEEDED", f"the resolved arguments exceed {self._limits.argument_bytes_max} bytes"
             )
@@ -170,7 +170,7 @@ class Gate:
             return _failure(exception, event)
         output = task.result()
         try:
-            size = len(canonical_text(output))
+            size = size_bytes(output)
         except (TypeError, ValueError):
             return Outcome(event, error=ActionError("OUTPUT_INVALID", "the handler's output is not JSON"))
         if size > self._limits.output_bytes_max:

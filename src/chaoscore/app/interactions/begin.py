@@ -150,5 +150,3 @@ def _start(unit: InteractionUnit, request: BeginRequest) -> Envelope:
         _data(run, request.change_id),
         next_action=f"Go on with the command. Use commandRunId {run} in every further call.",
     )
-
-

@@ -187,9 +187,7 @@ def _checked(
     )
     author = request.created_by if request.created_by is not None else command
     return Decision(
-        decision_id=decision_id(
-            unit.now[:10], change if change is not None else command, request.title, unit.hex(16)
-        ),
+        decision_id=decision_id(unit.now[:10], change if change is not None else command, request.title, unit.hex(16)),
         command_run_id=session.command_run_id,
         change_id=change,
         source_command=command,
@@ -334,9 +332,7 @@ def answer(unit: InteractionUnit, request: AnswerRequest, notices: Sequence[str]
     return _answered(decision, request.choice, session, notices)
 
 
-def _again(
-    unit: InteractionUnit, decision: Decision, request: AnswerRequest, notices: Sequence[str]
-) -> Envelope:
+def _again(unit: InteractionUnit, decision: Decision, request: AnswerRequest, notices: Sequence[str]) -> Envelope:
     response = unit.response(decision.decision_id)
     if response is not None and request.choice.same_as(response.choice):
         session = unit.session(decision.command_run_id)
@@ -373,4 +369,3 @@ def _answered(decision: Decision, given: Choice, session: Session | None, notice
 
 def _or(given: str | None, before: str | None) -> str | None:
     return given if given is not None else before
-

@@ -219,9 +219,7 @@ def list_locks(
     data: dict[str, Json] = {
         "locks": shown,
         "staleLocks": stale,
-        "suggestedActions": (
-            ["Let the human complete or cancel the sessions behind stale locks."] if stale else []
-        ),
+        "suggestedActions": (["Let the human complete or cancel the sessions behind stale locks."] if stale else []),
     }
     if offset + limit < len(visible):
         data["total"], data["next"] = len(visible), str(offset + limit)
@@ -298,4 +296,3 @@ def document_body(unit: InteractionUnit, kind: DocumentKind, name: str) -> Json 
         return unit.document(kind, name)
     decision = unit.document("decision", name)
     return None if decision is None else {"decision": decision, "response": unit.document("response", name)}
-

@@ -19,7 +19,7 @@ from chaoscore.app.runs.recorder import Recorder
 from chaoscore.domain.action import Action, ActionError, Grant
 from chaoscore.domain.audit import AuditEvent
 from chaoscore.domain.errors import ChaosError, LeaseLost, StorageError
-from chaoscore.domain.json import Json, JsonObject, canonical_text
+from chaoscore.domain.json import Json, JsonObject, size_bytes
 from chaoscore.domain.records import Changes
 from chaoscore.domain.run import DENIED_BY_PERSON, DENIED_BY_POLICY, Key, Propose, RunState, Settle
 
@@ -345,7 +345,7 @@ def denied(action: Action, approver: str, now: float) -> Action:
 
 
 def _size(output: Json) -> int:
-    return 0 if output is None else len(canonical_text(output))
+    return 0 if output is None else size_bytes(output)
 
 
 def _evidence(late: asyncio.Task[Json]) -> JsonObject:
