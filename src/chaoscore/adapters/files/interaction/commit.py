@@ -145,10 +145,25 @@ class Commit:
         else:
             self._undo.append(lambda: self._ops.unlink(path))
         if step.durable:
-            self._sync(step.relative)
+            self._make_durable(step)
         self._undo.clear()
         self._made.clear()
         return True
+
+    def _make_durable(self, step: Put) -> None:
+        """Sync, or take the file back. One that cannot even be taken back is there for all to see: it has happened."""
+        try:
+            self._sync(step.relative)
+        except OSError as error:
+            try:
+                self._undo.pop()()
+            except OSError:
+                why = (error.strerror or "failed").lower()
+                self.warnings.append(
+                    f"{step.relative} is written but could not be synced ({why}): a power cut may still lose it"
+                )
+                return
+            raise
 
     def _place(self, step: Step) -> None:
         if isinstance(step, Move):
