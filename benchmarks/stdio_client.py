@@ -6,9 +6,10 @@ import json
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
-SHIPPED = [sys.executable, "-m", "chaoscore.cli.main", "--stdio"]
+SHIPPED = [str(Path(sys.executable).with_name("chaos-core-mcp"))]
 FIXTURE = [sys.executable, "-m", "tests.mcp.fixture_server", "stdio"]
 
 

@@ -102,6 +102,33 @@ def test_a_discover_in_a_version_nobody_knows_names_the_known_ones_and_locks_not
         assert "result" in server.initialize()
 
 
+def test_an_envelope_on_a_handshake_connection_is_refused_and_changes_nothing() -> None:
+    with raw_stdio() as server:
+        error = server.request(message("tools/list", {"_meta": ENVELOPE}, id=5))["error"]
+        assert (error["code"], "2025 handshake" in error["message"]) == (-32600, True)
+        assert server.tool("echo", {"text": "hi"})["ok"] is True
+
+
+def test_an_initialize_on_a_stateless_connection_is_refused_with_the_versions_it_serves() -> None:
+    with raw_stdio(handshake=False) as server:
+        server.request(message("tools/list", {"_meta": ENVELOPE}, id=1))
+        error = server.request(message("initialize", INITIALIZE, id=2))["error"]
+        assert (error["code"], error["data"]["supported"]) == (-32022, ["2026-07-28"])
+
+
+def test_notifications_before_the_first_request_do_no_harm() -> None:
+    with raw_stdio(handshake=False) as server:
+        server.send(*(message("notifications/initialized") for _ in range(20)))
+        server.send(message("notifications/nonsense", {"x": 1}))
+        assert server.initialize()["result"]["protocolVersion"] == "2025-11-25"
+
+
+def test_a_client_that_says_nothing_and_goes_is_no_error() -> None:
+    with raw_stdio(handshake=False) as server:
+        server.end_input()
+        assert server.finish() == (0, [], "")
+
+
 def test_calls_in_flight_at_the_end_of_input_are_answered_before_the_server_exits() -> None:
     with raw_stdio() as server:
         server.send(call("hold", {"key": "a"}, id=7))

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 import anyio
+from mcp.server.runner import serve_loop
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCMessage, JSONRPCRequest
 
@@ -59,9 +60,22 @@ async def serve_stdio(
         async with open_wire(fds or claim_standard_streams(), bounds, client_gone, definition.lone_surrogates) as wire:
             session = StdioSession(wire, alone, bounds.unanswered_max, bounds.grace_seconds)
             with _stop_signals(stop):
-                await server.run(session, session.outbound, server.create_initialization_options())
+                await _serve(server, session)
     finally:
         peer.close()
+
+
+async def _serve(server: SdkServer, session: StdioSession) -> None:
+    """Drive the SDK in the era that the client opened with.
+
+    ``Server.run`` would find the era out for itself, at the price of relaying every message through one more stream.
+    """
+    options = server.create_initialization_options()
+    if await session.opens_stateless():
+        await server.run(session, session.outbound, options)
+        return
+    async with server.lifespan(server) as state:
+        await serve_loop(server, session, session.outbound, lifespan_state=state, init_options=options)
 
 
 async def answer_alone(server: SdkServer, request: JSONRPCRequest) -> JSONRPCMessage:

@@ -22,6 +22,7 @@ import anyio
 from mcp.shared.dispatcher import as_request_id, coerce_request_id
 from mcp.shared.message import SessionMessage
 from mcp_types import (
+    INVALID_REQUEST,
     PROTOCOL_VERSION_META_KEY,
     JSONRPCError,
     JSONRPCMessage,
@@ -54,6 +55,12 @@ AnswerAlone = Callable[[JSONRPCRequest], Awaitable[JSONRPCMessage]]
 """Answers one request on a connection of its own."""
 
 
+OPENING_MAX = 8
+"""Messages before the first request that are kept for it; a bare ``notifications/initialized`` is the usual one."""
+
+_WRONG_ERA = "this connection opened with the 2025 handshake; send no 2026-07-28 envelope on it"
+
+
 class Woken(Enum):
     """Not a message: an answer was sent meanwhile."""
 
@@ -70,6 +77,8 @@ class StdioSession:
         self._grace_seconds = grace_seconds
         self._unanswered: set[RequestId] = set()
         self._held: deque[JSONRPCRequest] = deque()
+        self._opening: deque[SessionMessage] = deque()
+        self._handshake_era = False
         self._changed = asyncio.Event()
         self._receiving: asyncio.Task[JSONRPCMessage | Refusal | None] | None = None
         self._alone: set[asyncio.Task[None]] = set()
@@ -91,7 +100,26 @@ class StdioSession:
             self._settle(message.id)
         await self._wire.send(message)
 
+    async def opens_stateless(self) -> bool:
+        """Wait for the first request, which decides the era for good. It is given by ``receive`` all the same."""
+        request = None
+        while request is None:
+            try:
+                item = await self._take()
+            except anyio.EndOfStream:
+                return False
+            if isinstance(item.message, JSONRPCRequest):
+                request = item.message
+            elif len(self._opening) >= OPENING_MAX:
+                self._opening.popleft()
+            self._opening.append(item)
+        self._handshake_era = request.method == "initialize" or not _has_envelope(request)
+        return not self._handshake_era
+
     async def receive(self) -> SessionMessage:
+        return self._opening.popleft() if self._opening else await self._take()
+
+    async def _take(self) -> SessionMessage:
         while True:
             if self._held and len(self._unanswered) < self._unanswered_max:
                 return self._deliver(self._held.popleft())
@@ -111,6 +139,8 @@ class StdioSession:
                 return SessionMessage(message)
             elif message.method == "server/discover" and _has_envelope(message):
                 self._discover(message)
+            elif self._handshake_era and message.method != "initialize" and _has_envelope(message):
+                await self._wire.send(Refusal(INVALID_REQUEST, _WRONG_ERA, message.id).to_message())
             elif len(self._unanswered) < self._unanswered_max and not self._held:
                 return self._deliver(message)
             else:
