@@ -25,6 +25,7 @@ from chaoscore.app.planning import Budget, Planner, PlanRequest, Proposal
 from chaoscore.app.ports import GenerateOptions
 from chaoscore.app.reasoning import INTENT_SCHEMA, Reasoner
 from chaoscore.domain.errors import ChaosError
+from chaoscore.domain.json import JsonObject
 from chaoscore.domain.limits import Limits
 from chaoscore.domain.lint import lint
 from chaoscore.domain.schema import schema_faults
@@ -32,6 +33,15 @@ from chaoscore.domain.schema import schema_faults
 # One thread of a small machine reads some 30 tokens a second: a plan's instructions alone take a minute.
 TRIES = Tries(try_seconds=900.0, retries_max=0)
 LIMITS = Limits(provider_tokens_max=100_000, provider_seconds=900.0)
+
+
+LONG: JsonObject = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["numbers"],
+    "properties": {"numbers": {"type": "array", "minItems": 500, "items": {"type": "string", "enum": ["one", "two"]}}},
+}
+"""Enforced, it keeps any model busy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +85,8 @@ async def cancelling_stops_the_work(provider: ModelProvider) -> None:
     await provider.generate_text("Be brief.", "Say ok.", options)
     alone = time.monotonic() - started
     long = asyncio.create_task(
-        provider.generate_text(
-            "Write a very long story.", "Begin.", GenerateOptions(output_tokens_max=3_000, deadline_seconds=900.0)
+        provider.generate_json(
+            "Count.", "Begin.", LONG, GenerateOptions(output_tokens_max=4_000, deadline_seconds=900.0)
         )
     )
     await asyncio.wait({long}, timeout=5.0)
@@ -88,7 +98,7 @@ async def cancelling_stops_the_work(provider: ModelProvider) -> None:
     started = time.monotonic()
     await provider.generate_text("Be brief.", "Say ok.", options)
     after = time.monotonic() - started
-    # 3,000 tokens would take minutes.
+    # A thousand tokens and more would take minutes.
     assert after < 30.0 + 3 * alone, (
         f"the server went on after the cancellation: {after:.1f} s instead of {alone:.1f} s"
     )
