@@ -39,6 +39,7 @@ from chaoscore.settings import Settings
 if TYPE_CHECKING:
     from chaoscore.adapters.mcp.definition import ServerDefinition
     from chaoscore.adapters.mcp.stdio_fds import WireFds
+    from chaoscore.settings.interaction import InteractionSettings
 
 CLOSE_GRACE_SECONDS = 10.0
 INSTRUCTIONS = (
@@ -265,20 +266,28 @@ async def serve_stdio(settings: Settings, fds: WireFds | None = None) -> None:
         await stdio.serve_stdio(_definition(kernel), principal=kernel.principal, connection=connection, fds=fds)
 
 
-async def serve_http(settings: Settings, on_listening: Callable[[str, int], None] | None = None) -> None:
-    """Serve Streamable HTTP at ``/mcp`` until SIGTERM or SIGINT. Raises ``ConfigurationInvalid`` when it cannot."""
+async def serve_http(
+    settings: Settings,
+    interactions: InteractionSettings,
+    on_listening: Callable[[str, int], None] | None = None,
+) -> None:
+    """Serve Streamable HTTP until SIGTERM or SIGINT: the kernel at ``/mcp``, human decisions at ``/interaction/mcp``.
+
+    Raises ``ConfigurationInvalid`` when it cannot.
+    """
     from chaoscore.adapters.mcp.http import http_app
     from chaoscore.adapters.mcp.http_guard import AllowedHosts
     from chaoscore.adapters.mcp.http_server import serve_http as serve
+    from chaoscore.bootstrap_interaction import interaction_definition, open_interactions
 
-    async with open_kernel(settings) as kernel:
+    async with open_kernel(settings) as kernel, open_interactions(interactions) as runtime:
 
         async def health() -> JsonObject:
             told = kernel.health()
             return {"ok": True, "status": told["status"], "version": told["version"]}
 
         app = http_app(
-            {"/mcp": _definition(kernel)},
+            {"/mcp": _definition(kernel), "/interaction/mcp": interaction_definition(runtime)},
             health=health,
             allowed=AllowedHosts.for_bind(settings.host, settings.allowed_hosts, settings.allowed_origins),
             clock=SystemClock(),

@@ -36,16 +36,19 @@ def start_stdio(flags: Flags, environ: Mapping[str, str], cwd: Path) -> int:
     return Exit.OK
 
 
-def start_http(flags: Flags, environ: Mapping[str, str], cwd: Path) -> int:
-    """Serve until SIGTERM or Ctrl-C."""
+def start_http(flags: Flags, environ: Mapping[str, str], cwd: Path, repository: str | None = None) -> int:
+    """Serve until SIGTERM or Ctrl-C; ``repository`` is the one whose human decisions are served beside the kernel."""
+    from chaoscore.settings.interaction import load_interaction_settings
+
     settings = load_settings(flags, environ, cwd)
+    interactions = load_interaction_settings({"repo-root": repository} if repository else {}, environ, cwd)
     configure_logs(settings, stdout_is_free=True)
     import asyncio
 
     from chaoscore.bootstrap import serve_http
 
     with asyncio.Runner(loop_factory=_fast_loop()) as runner:
-        runner.run(serve_http(settings))
+        runner.run(serve_http(settings, interactions))
     return Exit.OK
 
 

@@ -22,8 +22,9 @@ EXAMPLES = examples(
 
 
 def serve_with(args: argparse.Namespace, environ: Mapping[str, str], cwd: Path) -> int:
-    start = start_http if args.http else start_stdio
-    return start(setting_flags(args), environ, cwd)
+    if args.http:
+        return start_http(setting_flags(args), environ, cwd, args.repo_root)
+    return start_stdio(setting_flags(args), environ, cwd)
 
 
 def work(call: Call) -> int:
@@ -34,7 +35,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
     transport = parser.add_mutually_exclusive_group()
     transport.add_argument("--stdio", action="store_true", help="one client, on standard input and output (default)")
-    transport.add_argument("--http", action="store_true", help="many clients, Streamable HTTP at /mcp")
+    transport.add_argument(
+        "--http", action="store_true", help="many clients, Streamable HTTP at /mcp and /interaction/mcp"
+    )
     parser.add_argument("--host", metavar="HOST", help="address to listen on with --http (default 127.0.0.1)")
     parser.add_argument("--port", metavar="PORT", help="port to listen on with --http (default 3000, 0: any free one)")
     parser.add_argument(
@@ -50,6 +53,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         metavar="ORIGIN",
         help="an Origin header to serve (repeat for more)",
+    )
+    parser.add_argument(
+        "--repo-root",
+        metavar="DIR",
+        help="the repository whose human decisions --http serves at /interaction/mcp (default: the working directory)",
     )
     add_roots(parser)
     add_provider(parser)
