@@ -124,6 +124,7 @@ def test_a_schema_that_is_none_is_told_apart(schema: JsonObject, words: str) -> 
         ({"a": NOT_KNOWN}, {"not": {"required": ["a"], "properties": {"a": {"const": 1}}}}),
         ([NOT_KNOWN], {"contains": TEXT}),
         ({"a": NOT_KNOWN}, {"anyOf": [closed({"a": TEXT}), closed({"a": INTEGER})]}),
+        ({"a": NOT_KNOWN}, {"anyOf": [closed({"b": TEXT}), closed({"a": TEXT})]}),
         ({"a": NOT_KNOWN}, {"if": {"properties": {"a": {"const": 1}}}, "then": {}, "else": {"required": ["b"]}}),
     ],
 )

@@ -266,7 +266,7 @@ class _Linter:
         try:
             size = size_bytes(draft.arguments)
         except (TypeError, ValueError):
-            return  # what is not JSON has been named already
+            size = 0  # what is not JSON has been named already
         if size > self.limits.argument_bytes_max:
             said = f"the arguments have {size} bytes of JSON, at most {self.limits.argument_bytes_max} are allowed"
             self.faults.add(at, said)
