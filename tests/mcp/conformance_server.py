@@ -9,9 +9,11 @@ import asyncio
 import base64
 import re
 import sys
+import tempfile
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import mcp_types as types
@@ -28,11 +30,12 @@ from chaoscore.adapters.mcp.http_server import event_loop_factory, serve_http
 from chaoscore.adapters.system.clock import SystemClock
 from chaoscore.adapters.system.ids import RandomIds
 from chaoscore.app.resources import Resource, ResourceContent, ResourceTemplate, Watcher
-from chaoscore.app.tools import CallContext
+from chaoscore.app.tools import CallContext, ToolSet
+from chaoscore.bootstrap import open_kernel
 from chaoscore.domain.errors import NotFound
 from chaoscore.domain.json import JsonObject
+from chaoscore.settings import load_settings
 from tests.mcp.conformance_tools import BUS, PIXEL, ask, embedded, png, raw_tools, text
-from tests.mcp.fixture_server import Fixture
 
 EVENTS_MAX = 1_000
 
@@ -146,9 +149,8 @@ async def set_level(_: RequestContext, __: types.SetLevelRequestParams) -> types
     return types.EmptyResult()
 
 
-def conformance_app() -> HttpApp:
-    """The product's HTTP app around the fixtures and a tool set of the ordinary kind."""
-    fixture = Fixture().definition()
+def conformance_app(tools: ToolSet) -> HttpApp:
+    """The product's HTTP app, with the product's tools and the fixtures beside them."""
     handlers: list[RawHandler] = [
         RawHandler("prompts/list", types.PaginatedRequestParams, list_prompts),
         RawHandler("prompts/get", types.GetPromptRequestParams, get_prompt),
@@ -162,7 +164,7 @@ def conformance_app() -> HttpApp:
         title="Conformance",
         version="1.0.0",
         instructions="Fixtures of the MCP conformance suite.",
-        tools=fixture.tools,
+        tools=tools,
         resources=Resources(),
         raw_tools=raw_tools(),
         raw_handlers=handlers,
@@ -186,8 +188,13 @@ def main() -> None:
     def listening(_: str, port: int) -> None:
         print(f"listening {port}", flush=True)
 
-    with asyncio.Runner(loop_factory=event_loop_factory()) as runner:
-        runner.run(serve_http(conformance_app(), "127.0.0.1", int(sys.argv[1]), on_listening=listening))
+    async def serve(directory: Path) -> None:
+        settings = load_settings({"data_dir": str(directory / "data")}, {"HOME": str(directory)}, directory)
+        async with open_kernel(settings) as kernel:
+            await serve_http(conformance_app(kernel.tools), "127.0.0.1", int(sys.argv[1]), on_listening=listening)
+
+    with tempfile.TemporaryDirectory() as directory, asyncio.Runner(loop_factory=event_loop_factory()) as runner:
+        runner.run(serve(Path(directory)))
 
 
 if __name__ == "__main__":
