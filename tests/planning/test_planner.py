@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 
@@ -289,6 +290,16 @@ def test_without_a_model_rules_plan_what_they_understand(provider: ModelProvider
     plan = proposed(propose("read README.md", provider))
     assert (plan.author.source, plan.usage.calls) == ("rules", 0)
     assert plan.steps[0].arguments == {"path": "README.md"}
+
+
+@pytest.mark.parametrize("goal", ["read README.md", "summarize README.md"])
+def test_a_model_whose_sdk_is_missing_counts_as_none_and_is_named(goal: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "openai", None)  # as it is where the extra is not installed
+    made = propose(goal, openai_provider(api_key=KEY))
+    if isinstance(made, Proposal):
+        assert made.author.source == "rules"
+    else:
+        assert "pip install 'chaos-core[openai]'" in made.reason
 
 
 def test_rules_do_not_plan_under_constraints_they_cannot_keep() -> None:

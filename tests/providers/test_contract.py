@@ -364,6 +364,18 @@ def test_an_unknown_model_names_the_setting(vendor: Vendor) -> None:
     assert "_MODEL" in error.message and "no such model" in error.message
 
 
+def test_a_server_that_refuses_the_schema_is_told_it_in_words(vendor: Vendor) -> None:
+    no = Answer({"error": {"message": "Invalid schema for the answer: too complex"}}, 400)
+    with ScriptedServer(no, vendor.ok('{"n": 1}'), vendor.ok('{"n": 2}')) as server:
+        provider = vendor.make(server.url)
+        assert run(provider.generate_json("Count.", "How many?", SCHEMA)).raw == {"n": 1}
+        assert run(provider.generate_json("Count.", "How many?", SCHEMA)).raw == {"n": 2}
+    for body in server.bodies()[1:]:
+        assert not body.keys() & {"text", "response_format", "output_config"}
+        assert '"required":["n"]' in vendor.instructions(body)
+    assert provider.schema_enforced is False
+
+
 def test_text_that_utf8_cannot_hold_is_sent_all_the_same(vendor: Vendor) -> None:
     with ScriptedServer(vendor.ok('{"n": "\\ud800"}'), vendor.ok('{"n": 1}')) as server:
         made = run(vendor.make(server.url).generate_json("Count \ud800.", "How \udfff many?", SCHEMA))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, cast
 
 from chaoscore.adapters.providers.conversation import ModelProvider, Tries
@@ -19,6 +20,7 @@ from chaoscore.adapters.providers.exchange import (
     instructions_of,
     not_understood,
     objects_at,
+    refuses_schema,
     text_at,
 )
 from chaoscore.adapters.providers.schemas import ANTHROPIC_KEYWORDS, is_strict, loosened
@@ -65,7 +67,7 @@ class _Resource(Protocol):
 
 
 class MessagesEndpoint:
-    """``POST /v1/messages``. A schema that is not strict is told in words, because the API refuses it."""
+    """``POST /v1/messages``. A schema that is not strict, or that the API refuses, is told in words."""
 
     id = "anthropic"
     display_name = "Anthropic"
@@ -75,6 +77,7 @@ class MessagesEndpoint:
         self._tls: ssl.SSLContext | None = None
         self.model = model
         self.redactor = Redactor([connection.key])
+        self._formats = True
         self.schema_enforced: bool | None = True if connection.url == OFFICIAL_URL else None
 
     def is_configured(self) -> bool:
@@ -116,11 +119,17 @@ class MessagesEndpoint:
             Names(self.display_name, "ANTHROPIC_API_KEY", "ANTHROPIC_MODEL"),
             self.redactor,
         )
-        return answer if isinstance(answer, Failure) else read_message(answer, self.model)
+        if not isinstance(answer, Failure):
+            return read_message(answer, self.model)
+        if self._formats and refuses_schema(answer):
+            self._formats = False
+            self.schema_enforced = False
+            return replace(answer, retry=True, retry_after_seconds=0.0)
+        return answer
 
     async def _send(self, client: object, ask: Ask) -> RawAnswer:
         schema = loosened(ask.schema, ANTHROPIC_KEYWORDS) if ask.schema is not None else None
-        strict = schema is not None and is_strict(schema)
+        strict = schema is not None and self._formats and is_strict(schema)
         body: dict[str, object] = {
             "model": self.model,
             "system": instructions_of(ask, self.schema_enforced if strict else False),

@@ -149,6 +149,12 @@ def status_failure(status: int, headers: Mapping[str, str], body: object, names:
     return Failure(ProviderError(f"{who} refused the request (HTTP {status}){tail}"), status=status)
 
 
+def refuses_schema(failure: Failure) -> bool:
+    """Whether a server refused the form it was given for its answer, and not the request as such."""
+    said = failure.error.message.lower()
+    return failure.status in (400, 422) and any(word in said for word in ("schema", "response_format", "output_config"))
+
+
 def said_by(body: object, redactor: Redactor) -> str:
     """What a server said about an error: one short line without secrets."""
     text = body if isinstance(body, str) else ""

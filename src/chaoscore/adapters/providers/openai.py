@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, cast
 
 from chaoscore.adapters.providers.conversation import ModelProvider, Tries
@@ -21,6 +22,7 @@ from chaoscore.adapters.providers.exchange import (
     instructions_of,
     not_understood,
     objects_at,
+    refuses_schema,
     said_by,
     text_at,
 )
@@ -89,6 +91,7 @@ class _OpenAI:
         self.model = model
         self.redactor = Redactor([connection.key])
         self.schema_enforced = schema_enforced
+        self._formats = True
 
     def is_configured(self) -> bool:
         return bool(self._connection.key) or self._connection.url != OFFICIAL_URL
@@ -141,7 +144,12 @@ class _OpenAI:
         raise NotImplementedError
 
     def _adapted(self, failure: Failure) -> Failure:
-        return failure
+        """A server that refuses the schema itself is told it in words, now and from then on."""
+        if not self._formats or not refuses_schema(failure):
+            return failure
+        self._formats = False
+        self.schema_enforced = False
+        return replace(failure, retry=True, retry_after_seconds=0.0)
 
 
 class ResponsesEndpoint(_OpenAI):
@@ -161,7 +169,7 @@ class ResponsesEndpoint(_OpenAI):
             "max_output_tokens": ask.output_tokens_max,
             "store": False,
         }
-        if ask.schema is not None:
+        if ask.schema is not None and self._formats:
             schema = loosened(ask.schema, OPENAI_KEYWORDS)
             body["text"] = {
                 "format": {"type": "json_schema", "name": "answer", "strict": is_strict(schema), "schema": schema}
@@ -183,7 +191,6 @@ class ChatEndpoint(_OpenAI):
     def __init__(self, connection: Connection, model: str) -> None:
         super().__init__(connection, model, schema_enforced=None)
         self._tokens_key = "max_tokens"
-        self._formats = True
 
     async def _send(self, client: object, ask: Ask) -> RawAnswer:
         told = instructions_of(ask, self.schema_enforced)
@@ -208,19 +215,12 @@ class ChatEndpoint(_OpenAI):
         return read_completion(body, self.model, self.redactor)
 
     def _adapted(self, failure: Failure) -> Failure:
-        """Try again without what the server says it does not know: newer models want ``max_completion_tokens``,
-        older servers have no ``response_format`` and are told the schema in words."""
-        if failure.status not in (400, 422):
-            return failure
-        said = failure.error.message
-        if "max_tokens" in said and self._tokens_key == "max_tokens":
-            self._tokens_key = "max_completion_tokens"
-        elif ("response_format" in said or "json_schema" in said) and self._formats:
-            self._formats = False
-            self.schema_enforced = False
-        else:
-            return failure
-        return Failure(failure.error, failure.usage, retry=True, retry_after_seconds=0.0)
+        """Newer models want ``max_completion_tokens``."""
+        old = self._tokens_key == "max_tokens" and "max_tokens" in failure.error.message
+        if not old or failure.status not in (400, 422):
+            return super()._adapted(failure)
+        self._tokens_key = "max_completion_tokens"
+        return replace(failure, retry=True, retry_after_seconds=0.0)
 
 
 def read_response(body: JsonObject, model: str, redactor: Redactor) -> Reply | Failure:
