@@ -95,7 +95,7 @@ async def _ask_about_each(kernel: Kernel, call: Call, request: ExecuteRequest) -
 def _evidence(action: Action) -> list[RenderableType]:
     from rich.text import Text
 
-    from chaoscore.cli.views.words import in_full, plain, title, when
+    from chaoscore.cli.views.words import in_full, indented, plain, title, when
 
     shown: list[RenderableType] = [
         Text(),
@@ -104,9 +104,9 @@ def _evidence(action: Action) -> list[RenderableType]:
     ]
     if action.error is not None:
         shown.append(plain(f"  {action.error.code}: {action.error.message}"))
-    shown += [plain("  arguments", "dim"), *(Text(f"    {line}") for line in in_full(action.arguments))]
+    shown += [plain("  arguments", "dim"), indented(in_full(action.arguments), 4)]
     if action.evidence is not None:
-        shown += [plain("  evidence that arrived later", "dim"), *(Text(f"    {x}") for x in in_full(action.evidence))]
+        shown += [plain("  evidence that arrived later", "dim"), indented(in_full(action.evidence), 4)]
     else:
         shown.append(plain("  no evidence arrived; look at the thing itself", "dim"))
     return shown

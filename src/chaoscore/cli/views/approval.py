@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from rich.console import RenderableType
 from rich.text import Text
 
-from chaoscore.cli.views.words import in_full, one_line, plain, title, word
+from chaoscore.cli.views.words import in_full, indented, one_line, plain, title, word
 from chaoscore.domain.action import Action
 from chaoscore.domain.capability import Capability
 from chaoscore.domain.json import Json, is_array, pointer_tokens
@@ -41,7 +41,7 @@ def approval_view(
     for name, value in (action.arguments or {}).items():
         lines = in_full({name: value})
         cut = lines if in_whole else lines[:ARGUMENT_LINES_SHOWN_MAX]
-        shown += [Text(f"    {line}") for line in cut]
+        shown.append(indented(cut, 4))
         if len(cut) < len(lines):
             shown.append(plain(f"    … {len(lines) - len(cut)} more lines: answer v to see everything", "yellow"))
         shown += _sources(name, plan, facts)

@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from chaoscore.app.runs.book import RunReport
-from chaoscore.cli.views.words import SIGNS, count, in_full, one_line, plain, rows, title, when, word
+from chaoscore.cli.views.words import SIGNS, count, in_full, indented, one_line, plain, rows, title, when, word
 from chaoscore.domain.run import StepView
 
 OUTPUT_LINES_SHOWN_MAX = 40
@@ -78,7 +78,7 @@ def result_view(report: RunReport, step: str | None = None) -> list[RenderableTy
         lines = in_full(view.output)
         most = len(lines) if step is not None else OUTPUT_LINES_SHOWN_MAX
         out.append(Text.assemble(title(f"{view.step.id} "), (view.step.capability, "dim")))
-        out.append(Text("\n".join(f"  {line}" for line in lines[:most])))
+        out.append(indented(lines[:most], 2))
         if len(lines) > most:
             more = f"  … {len(lines) - most} more lines: chaoscore run show {report.run.label} --step {view.step.id}"
             out.append(plain(more, "dim"))

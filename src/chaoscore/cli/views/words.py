@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Iterable, Sequence
 
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -107,6 +108,11 @@ def _member(head: str, value: Json, depth: int) -> list[str]:
     if head == "-" or (len(lines) == 1 and not lines[0].startswith("│") and not (is_object(value) and value)):
         return [f"{head} {lines[0]}", *(f"  {line}" for line in lines[1:])]
     return [head, *(f"  {line}" for line in lines)]
+
+
+def indented(lines: Iterable[str], left: int) -> Padding:
+    """Lines that stay indented where the terminal folds them: no text can draw at the margin."""
+    return Padding(Text("\n".join(lines), overflow="fold"), (0, 0, 0, left))
 
 
 def count(number: int, thing: str) -> str:
