@@ -80,7 +80,7 @@ def test_a_failing_disk_leaves_the_old_state_or_the_new_one(
         decision, _ = sound(repository, operation, *operation.before)
         before = primary(root)
         injector = FaultInjector(
-            point, fault=lambda _: OSError(number, "broken on purpose"), lasting=lasting, only=changes_the_disk
+            point, fault=lambda *_: OSError(number, "broken on purpose"), lasting=lasting, only=changes_the_disk
         )
         envelope = broken(repository, operation, injector, decision)
         if not injector.fired:
@@ -100,7 +100,7 @@ def test_a_failing_disk_leaves_the_old_state_or_the_new_one(
 
 
 def read_only() -> FaultInjector:
-    return FaultInjector(1, fault=lambda _: OSError(errno.EROFS, "read-only"), lasting=True, only=changes_the_disk)
+    return FaultInjector(1, fault=lambda *_: OSError(errno.EROFS, "read-only"), lasting=True, only=changes_the_disk)
 
 
 def test_reads_go_on_while_the_disk_takes_nothing(tmp_path: Path) -> None:
