@@ -30,6 +30,8 @@ from chaoscore.settings.interaction import InteractionSettings
 if TYPE_CHECKING:
     from chaoscore.adapters.mcp.definition import ServerDefinition
     from chaoscore.adapters.mcp.stdio_fds import WireFds
+    from chaoscore.app.interaction_doctor import Report
+    from chaoscore.settings.doctor import DoctorSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,26 @@ async def serve_interaction_stdio(settings: InteractionSettings, fds: WireFds | 
         await stdio.serve_stdio(
             interaction_definition(runtime), principal=local_user(), connection=connection, fds=fds
         )
+
+
+def doctor_report(
+    settings: InteractionSettings, wanted: DoctorSettings, *, todos: bool, validate: bool, commands: bool
+) -> Report:
+    """Examine the folder. Blocking; writes nothing."""
+    from chaoscore.adapters.files.interaction.evidence import FolderEvidence
+    from chaoscore.app.interaction_doctor import DoctorOptions, examine
+
+    clock = SystemClock()
+    folder = FolderSettings(settings.root, settings.repository, settings.schema_dir, settings.validate)
+    options = DoctorOptions(
+        wanted.stale_decision_hours,
+        wanted.stale_lock_hours,
+        wanted.lease_grace_ms,
+        todos,
+        validate,
+        wanted.commands_enabled and commands,
+    )
+    return examine(FolderEvidence(folder, clock.now), options, int(clock.now() * 1000))
 
 
 def seed_schemas(settings: InteractionSettings, force: bool) -> tuple[list[str], list[str]]:

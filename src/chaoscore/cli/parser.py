@@ -7,7 +7,22 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from chaoscore import __version__
-from chaoscore.cli.commands import achieve, audit, clients, inspect, memory, policy, resolve, run, serve
+from chaoscore.cli.commands import (
+    achieve,
+    audit,
+    clients,
+    decide,
+    doctor,
+    inspect,
+    locks,
+    memory,
+    policy,
+    resolve,
+    resume,
+    run,
+    serve,
+    sessions,
+)
 from chaoscore.cli.options import Parser, examples
 
 if TYPE_CHECKING:
@@ -46,6 +61,11 @@ def chaoscore_parser() -> Parser:
     command("memory", "list, get, set, search or forget memories", memory.configure)
     command("policy", "check, explain or show the policy", policy.configure)
     command("audit", "verify or read the audit", audit.configure)
+    command("decide", "show the questions that wait for a human, and answer them", decide.configure, decide.work)
+    command("sessions", "the command runs of a repository; end one", sessions.configure, sessions.work)
+    command("locks", "which changes are held, and by whom", locks.configure, locks.work)
+    command("resume", "the command runs that can go on; take one up", resume.configure, resume.work)
+    command("doctor", "check the human-decision folder; changes nothing", doctor.configure, doctor.work)
     command("serve", "serve MCP clients over stdio or HTTP", serve.configure, serve.work)
     command("install", "add the server to an MCP client's configuration", clients.configure_install, clients.install)
     command("uninstall", "take the server out of it again", clients.configure_uninstall, clients.uninstall)

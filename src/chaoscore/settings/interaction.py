@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias, cast
+from typing import Literal, TypeAlias
 
 from chaoscore.domain.errors import ConfigurationInvalid
 from chaoscore.domain.json import Json, JsonObject, is_object
@@ -135,7 +135,7 @@ class _Reader:
                 continue
             if text not in LOG_LEVELS:
                 raise _wrong(name, f"unknown value {_shown(text)}; valid are {', '.join(LOG_LEVELS)}")
-            return cast("InteractionLogLevel", text)
+            return text
         return "info"
 
 
