@@ -89,6 +89,7 @@ class Fixture:
         self.counter = Counter()
         self.running: list[str] = []
         self.cancelled: list[str] = []
+        self.counted: list[int] = []
         self._released: dict[str, asyncio.Event] = {}
 
     def definition(self) -> ServerDefinition:
@@ -135,8 +136,13 @@ class Fixture:
     async def count_up(self, arguments: JsonObject, context: CallContext) -> Envelope:
         steps = arguments["steps"]
         assert isinstance(steps, int)
+        self.running.append(f"counting to {steps}")
         for step in range(1, steps + 1):
             await context.progress({"progress": step, "total": steps, "message": f"step {step}"})
+            if step % 16 == 0:
+                await asyncio.sleep(0)  # as any tool that does something would
+        self.running.remove(f"counting to {steps}")
+        self.counted.append(steps)
         return Envelope("DONE", f"counted to {steps}")
 
     async def hold(self, arguments: JsonObject, context: CallContext) -> Envelope:
@@ -169,7 +175,12 @@ class Fixture:
         return Envelope(
             "DONE",
             "state",
-            {"running": self.running, "cancelled": self.cancelled, "watchers": self.counter.watchers},
+            {
+                "running": self.running,
+                "cancelled": self.cancelled,
+                "counted": self.counted,
+                "watchers": self.counter.watchers,
+            },
         )
 
     async def fail(self, _: JsonObject, __: CallContext) -> Envelope:

@@ -256,6 +256,21 @@ def test_a_cancelled_call_over_http_ends_its_stream(web: HttpServer, session: st
     assert b"Request cancelled" in rest
 
 
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_a_client_that_never_reads_holds_up_neither_the_work_nor_the_others(
+    web: HttpServer, session: str, era: str
+) -> None:
+    steps = 50_001 if era == "legacy" else 50_002
+    line = call("count_up", {"steps": steps}, progressToken="t")
+    if era == "legacy":
+        connection = web.start(line, web.open_session())
+    else:
+        line["params"]["_meta"] |= ENVELOPE
+        connection = web.start(line, mcp_protocol_version="2026-07-28", mcp_method="tools/call", mcp_name="count_up")
+    with connection:
+        web.wait_for(session, lambda state: steps in state["counted"])
+
+
 def test_calls_of_one_session_run_at_the_same_time(web: HttpServer, session: str) -> None:
     with web.start(call("hold", {"key": "slow one"}, id="slow"), session, connection="close") as connection:
         web.wait_for(session, lambda state: "slow one" in state["running"])
