@@ -32,6 +32,7 @@ from chaoscore.domain.schema import schema_faults
 
 # One thread of a small machine reads some 30 tokens a second: a plan's instructions alone take a minute.
 TRIES = Tries(try_seconds=900.0, retries_max=0)
+ANSWER_TOKENS_MAX = 800
 LIMITS = Limits(provider_tokens_max=100_000, provider_seconds=900.0)
 
 
@@ -108,7 +109,7 @@ async def cancelling_stops_the_work(provider: ModelProvider) -> None:
 async def an_intent_is_valid(provider: ModelProvider) -> None:
     started = time.monotonic()
     reasoned = await Reasoner(provider, LIMITS, RandomIds()).reason(
-        "write an index of the Markdown files under docs", {}, (), Budget(LIMITS)
+        "write an index of the Markdown files under docs", {}, (), Budget(LIMITS, ANSWER_TOKENS_MAX)
     )
     assert schema_faults(reasoned.intent, INTENT_SCHEMA) == []
     say(f"intent valid: yes ({time.monotonic() - started:.1f} s): {json.dumps(reasoned.intent, ensure_ascii=False)}")
@@ -120,7 +121,7 @@ async def plans(provider: ModelProvider) -> None:
     valid = good = 0
     for goal in GOALS:
         started = time.monotonic()
-        budget = Budget(LIMITS)
+        budget = Budget(LIMITS, ANSWER_TOKENS_MAX)
         try:
             made = await planner.propose(PlanRequest(goal.words), budget)
         except ChaosError as error:

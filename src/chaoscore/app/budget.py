@@ -11,10 +11,14 @@ ANSWER_TOKENS_MAX = 8_192
 
 
 class Budget:
-    """Counts provider calls and tokens against ``Limits`` for one goal, re-plans included."""
+    """Counts provider calls and tokens against ``Limits`` for one goal, re-plans included.
 
-    def __init__(self, limits: Limits) -> None:
+    ``answer_tokens_max`` bounds each single answer, so that a model that rambles is cut off (``PROVIDER_TRUNCATED``).
+    """
+
+    def __init__(self, limits: Limits, answer_tokens_max: int = ANSWER_TOKENS_MAX) -> None:
         self._limits = limits
+        self._answer_tokens_max = answer_tokens_max
         self._usage = Usage()
 
     @property
@@ -47,7 +51,7 @@ class Budget:
         """One checked and charged call. Raises ``LimitExceeded`` before it, or what the provider raises."""
         self.check()
         left = self._limits.provider_tokens_max - self._usage.tokens
-        options = GenerateOptions(min(ANSWER_TOKENS_MAX, left), self._limits.provider_seconds)
+        options = GenerateOptions(min(self._answer_tokens_max, left), self._limits.provider_seconds)
         try:
             made = await provider.generate_json(instructions, input, json_schema, options)
         except ProviderError as error:
