@@ -108,11 +108,15 @@ async def cancelling_stops_the_work(provider: ModelProvider) -> None:
 
 async def an_intent_is_valid(provider: ModelProvider) -> None:
     started = time.monotonic()
-    reasoned = await Reasoner(provider, LIMITS, RandomIds()).reason(
-        "write an index of the Markdown files under docs", {}, (), Budget(LIMITS, ANSWER_TOKENS_MAX)
-    )
+    budget = Budget(LIMITS, ANSWER_TOKENS_MAX)
+    words = "write an index of the Markdown files under docs"
+    try:
+        reasoned = await Reasoner(provider, LIMITS, RandomIds()).reason(words, {}, (), budget)
+    except ChaosError as error:
+        say(f"intent: typed failure {error.code} ({time.monotonic() - started:.0f} s)")
+        return
     assert schema_faults(reasoned.intent, INTENT_SCHEMA) == []
-    say(f"intent valid: yes ({time.monotonic() - started:.1f} s): {json.dumps(reasoned.intent, ensure_ascii=False)}")
+    say(f"intent valid: yes ({time.monotonic() - started:.0f} s): {json.dumps(reasoned.intent, ensure_ascii=False)}")
 
 
 async def plans(provider: ModelProvider) -> None:
