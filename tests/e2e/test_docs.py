@@ -163,6 +163,9 @@ def error_codes() -> set[str]:
                 if isinstance(target, ast.Name) and isinstance(node.value.value, str)
             }
 
+            if package != "adapters/sqlite":
+                found.update(name for name, value in named.items() if name == value)
+
             def values(node: ast.expr, named: dict[str, str] = named) -> list[str]:
                 if isinstance(node, ast.Constant):
                     return [str(node.value)]

@@ -117,6 +117,7 @@ LIMIT_BOUNDS: dict[str, tuple[float, float]] = {
     "replans_max": (0, 10),
     "provider_calls_max": (1, 100),
     "provider_tokens_max": (1_000, 10_000_000),
+    "provider_seconds": (1, 3_600),
     "recalled_memories_max": (1, 50),
     "working_memory_max": (1, 1_000),
     "lease_seconds": (2, 600),
