@@ -27,10 +27,12 @@ def start_stdio(flags: Flags, environ: Mapping[str, str], cwd: Path) -> int:
         )
     import asyncio
 
-    from chaoscore.adapters.mcp.stdio_fds import claim_standard_streams
+    from chaoscore.adapters.mcp.stdio_fds import claim_standard_streams, loading
 
     fds = claim_standard_streams()  # before anything else is imported: whatever prints then does not reach the wire
-    from chaoscore.bootstrap import serve_stdio
+    with loading():
+        import chaoscore.adapters.mcp.stdio  # noqa: F401  (bootstrap imports it when it serves; here it is loaded in time)
+        from chaoscore.bootstrap import serve_stdio
 
     asyncio.run(serve_stdio(settings, fds))
     return Exit.OK

