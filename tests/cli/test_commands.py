@@ -182,6 +182,21 @@ def test_a_working_directory_that_is_gone_is_a_clear_error(desk: Desk) -> None:
     assert done.returncode == 5 and "working directory is gone" in done.stderr
 
 
+def test_a_dotenv_of_somebody_elses_folder_brings_no_policy_and_opens_nothing(desk: Desk) -> None:
+    for line in (
+        "CHAOS_CORE_POLICY_PATH=policy.json",
+        "CHAOS_CORE_FS_ROOTS=/",
+        "OPENAI_BASE_URL=https://elsewhere.example",
+    ):
+        (desk.work / ".env").write_text(line + "\n")
+        for program, arguments in ((CHAOSCORE, ("inspect",)), (SERVER, ())):
+            done = desk.run(*arguments, program=program)
+            assert (done.code, done.out) == (5, ""), line
+            assert line.split("=")[0] in done.err and str(desk.work / ".env") in done.err
+    (desk.work / ".env").write_text("CHAOS_CORE_LOG_LEVEL=error\n")
+    assert desk.run("inspect").code == 0
+
+
 # -- looking ---------------------------------------------------------------------------------------------------------
 
 
