@@ -7,6 +7,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
+
+import pytest
 
 from tests.mcp.support import ENVELOPE, INITIALIZE, ROOT, call, message, raw_stdio
 
@@ -176,6 +179,27 @@ def test_a_client_that_goes_away_ends_the_server_without_its_answers() -> None:
         server.process.stdout.close()
         server.send(call("echo", {"text": "nobody reads this"}, id=2))
         assert server.process.wait(20) == 0
+
+
+@pytest.mark.parametrize("redirections", ["> /dev/full", "< {file} > /dev/full"])
+def test_an_output_that_cannot_be_written_ends_the_server_with_a_word(redirections: str, tmp_path: Path) -> None:
+    file = tmp_path / "calls"
+    file.write_bytes(json.dumps(message("initialize", INITIALIZE, id=1)).encode() + b"\ngarbage\n")
+    command = f"{sys.executable} -m tests.mcp.fixture_server stdio {redirections.format(file=file)}"
+    done = subprocess.run(
+        ["sh", "-c", command], cwd=ROOT, input=file.read_bytes(), capture_output=True, timeout=30, check=False
+    )
+    assert done.returncode == 0
+    assert b"answers cannot be written any more" in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-"])
+def test_a_closed_standard_stream_is_refused_with_what_to_do(closed: str) -> None:
+    command = f"{sys.executable} -m tests.mcp.fixture_server stdio {closed}"
+    done = subprocess.run(["sh", "-c", command], cwd=ROOT, capture_output=True, timeout=30, check=False)
+    assert done.returncode == 1
+    assert b"ConfigurationInvalid: standard input or output is closed" in done.stderr
 
 
 def test_a_server_that_wants_lone_surrogates_survives_them_everywhere() -> None:

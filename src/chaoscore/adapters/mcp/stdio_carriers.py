@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from chaoscore.adapters.mcp.jsonrpc import Refusal, parse, too_large
 from chaoscore.adapters.mcp.stdio_fds import WireFds, give_back
 from chaoscore.adapters.mcp.stdio_session import MessageWire
 from chaoscore.adapters.mcp.stdio_wire import FrameWriter, Line, LineReader
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,15 @@ async def open_wire(
                 reader.end()
                 writer.close()
             return
+    try:
+        async with _sdk_wire() as wire:
+            yield wire
+    except* OSError as errors:
+        log.error("answers cannot be written any more: %s", errors.exceptions[0])
+
+
+@asynccontextmanager
+async def _sdk_wire() -> AsyncIterator[SdkWire]:
     from mcp.server.stdio import stdio_server
 
     into, inbox = anyio.create_memory_object_stream[SessionMessage | Exception](0)

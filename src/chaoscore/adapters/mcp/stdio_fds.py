@@ -1,4 +1,4 @@
-"""The standard streams of a stdio server, moved to safety. Standard library only: call it before importing the rest.
+"""The standard streams of a stdio server, moved to safety. Imports next to nothing: call it before the rest.
 
 Descriptors 0 and 1 belong to JSON-RPC alone. They are duplicated to private ones, and what is left in their place is
 the null device and standard error, so that a stray ``print`` or a child process can neither write onto the wire nor
@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from chaoscore.domain.errors import ConfigurationInvalid
+
 
 @dataclass(frozen=True, slots=True)
 class WireFds:
@@ -24,7 +26,14 @@ class WireFds:
 
 
 def claim_standard_streams() -> WireFds | None:
-    """Take descriptors 0 and 1 for the wire. ``None`` on Windows, where the SDK's own stdio does it."""
+    """Take descriptors 0 and 1 for the wire. ``None`` on Windows, where the SDK's own stdio does it.
+
+    Raises ``ConfigurationInvalid`` when one of them is closed: then another file may have taken its number.
+    """
+    if sys.stdin is None or sys.stdout is None:
+        raise ConfigurationInvalid(
+            "standard input or output is closed; an MCP client holds both, use --http to serve without one"
+        )
     if sys.platform == "win32":
         return None
     import fcntl

@@ -132,7 +132,7 @@ class StdioSession:
             if message is None:
                 self._ended_at = asyncio.get_running_loop().time()
             elif isinstance(message, Refusal):
-                await self._wire.send(message.to_message())
+                await self._refuse(message)
             elif not isinstance(message, JSONRPCRequest):
                 if isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
                     self._forget_cancelled(message)
@@ -140,11 +140,15 @@ class StdioSession:
             elif message.method == "server/discover" and _has_envelope(message):
                 self._discover(message)
             elif self._handshake_era and message.method != "initialize" and _has_envelope(message):
-                await self._wire.send(Refusal(INVALID_REQUEST, _WRONG_ERA, message.id).to_message())
+                await self._refuse(Refusal(INVALID_REQUEST, _WRONG_ERA, message.id))
             elif len(self._unanswered) < self._unanswered_max and not self._held:
                 return self._deliver(message)
             else:
                 self._held.append(message)
+
+    async def _refuse(self, refusal: Refusal) -> None:
+        with suppress(anyio.BrokenResourceError):  # who sent this is gone
+            await self._wire.send(refusal.to_message())
 
     async def _next(self) -> JSONRPCMessage | Refusal | Woken | None:
         """What arrives next. While requests are held back, an answer that makes room for one comes first."""

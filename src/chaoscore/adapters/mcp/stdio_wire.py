@@ -7,12 +7,16 @@ Both sides are bounded. Reading stops while more than ``queue_bytes_max`` wait t
 from __future__ import annotations
 
 import asyncio
+import errno
+import logging
 import os
 import stat
 from collections import deque
 from collections.abc import Callable
 from enum import Enum
 from typing import Final
+
+log = logging.getLogger(__name__)
 
 READ_BYTES: Final = 65_536
 WRITE_BACKLOG_BYTES_MAX: Final = 1_048_576
@@ -159,8 +163,8 @@ class FrameWriter:
                 written = os.write(self._fd, frame)
             except (BlockingIOError, InterruptedError):
                 written = 0
-            except OSError:
-                self._break()
+            except OSError as error:
+                self._break(error)
                 return
             if written == len(frame):
                 return
@@ -191,16 +195,20 @@ class FrameWriter:
             written = os.write(self._fd, self._backlog)
         except (BlockingIOError, InterruptedError):
             return
-        except OSError:
+        except OSError as error:
             self._loop.remove_writer(self._fd)
-            self._break()
+            self._break(error)
             return
         del self._backlog[:written]
         if not self._backlog:
             self._loop.remove_writer(self._fd)
             self._drained.set()
 
-    def _break(self) -> None:
+    def _break(self, error: OSError) -> None:
+        if error.errno == errno.EPIPE:
+            log.info("the client no longer reads")
+        else:
+            log.error("answers cannot be written any more: %s", error.strerror)
         self.broken = True
         self._backlog.clear()
         self._drained.set()
