@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from chaoscore.domain.capability import Capability
 from chaoscore.domain.errors import Fault, PlanInvalid
 from chaoscore.domain.json import Json
 from chaoscore.domain.limits import Limits
 from chaoscore.domain.lint import check_steps, lint, parse_steps
 from chaoscore.domain.plan import ForEach, Reference, Step
-from tests.domain.capabilities import CAPABILITIES, step, taken
+from tests.domain.capabilities import CAPABILITIES, closed, step, taken
 
 LIMITS = Limits()
 
@@ -213,6 +214,17 @@ def test_a_fan_out_that_cannot_be_is_a_fault(for_each: Json, at: str, words: str
     assert words in fault.message
 
 
+def test_a_step_whose_fan_out_is_at_fault_counts_as_not_read() -> None:
+    steps, _ = parse_steps([LISTED, step("s2", "clock.now", for_each={**taken("s1", "/entries"), "max": 0})], LIMITS)
+    assert [read.id for read in steps] == ["s1"]
+
+
+def test_an_id_named_twice_in_after_counts_once() -> None:
+    steps, found = parse_steps([S1, step("s2", "clock.now", after=["s1", "s1"])], LIMITS)
+    assert found == ()
+    assert steps[1].after == ("s1",)
+
+
 def test_a_fan_out_over_no_array_names_the_arrays_there_are() -> None:
     fault = only(LISTED, step("s2", "clock.now", for_each={"$from": "s1", "path": "", "max": 5}))
     assert fault.suggestion == "arrays there: /entries"
@@ -279,6 +291,12 @@ def test_a_check_on_a_fan_out_sees_the_array() -> None:
 def test_results_of_a_fan_out_that_goes_on_may_be_null() -> None:
     many = {**looped({"path": {"$item": "/path"}}), "on_error": "continue"}
     assert faults(LISTED, many, step("s3", "fs.read_text", {"path": taken("s2", "/0/text")})) == []
+
+
+def test_a_type_no_result_of_such_a_fan_out_fits_is_told_with_the_null() -> None:
+    many = {**looped({"path": {"$item": "/path"}}), "on_error": "continue"}
+    fault = only(LISTED, many, step("s3", "fs.read_text", {"path": taken("s2", "/0")}))
+    assert fault.message == "fs.read_text: needs string, gets null or object"
 
 
 def test_a_fan_out_can_go_over_the_results_of_another() -> None:
@@ -434,6 +452,13 @@ def test_a_reference_deep_in_an_argument_is_checked_where_it_stands() -> None:
     assert faults(S1, good) == []
     wrong = step("s2", "mail.send", {"to": [{"address": "x"}, {"address": taken("s1", "/status")}]})
     assert only(S1, wrong) == Fault("/steps/1/arguments/to/1/address", "mail.send: needs string, gets integer")
+
+
+def test_an_escaped_key_is_checked_against_the_argument_it_means() -> None:
+    counts = Capability("count.to", "", "low", closed({"$to": {"type": "integer"}}), {})
+    plan = [S1, step("s2", "count.to", {"$$to": taken("s1", "/body")})]
+    (fault,) = check_steps(plan, {**CAPABILITIES, "count.to": counts}, LIMITS).faults
+    assert fault == Fault("/steps/1/arguments/$$to", "count.to: needs integer, gets string")
 
 
 def test_a_malformed_reference_is_a_fault_at_its_place() -> None:

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 
 from chaoscore.domain.capability import Capability
 from chaoscore.domain.draft import EXPECT_MAX, NESTING_MAX, STEP_ID, WHY_CHARS_MAX
-from chaoscore.domain.evaluation import OPERATORS
+from chaoscore.domain.evaluation import OPERATORS, TYPE_NAMES, Operator
 from chaoscore.domain.faults import NAME_CHARS_MAX
 from chaoscore.domain.json import Json, JsonObject, is_array, is_object, type_name
 from chaoscore.domain.limits import Limits
@@ -132,15 +132,7 @@ def plan_schema(capabilities: Mapping[str, Capability], limits: Limits | None = 
             "from": _closed({"$from": _ref("step"), "path": _ref("pointer")}, "a value of an earlier step's output"),
             "item": _closed({"$item": _ref("pointer")}, "a value of the current item; only under for_each"),
             "json": _closed({"$json": _text("a JSON text")}, "any JSON value, written as text"),
-            "check": _closed(
-                {
-                    "path": _ref("pointer"),
-                    "op": {"type": "string", "enum": list(OPERATORS)},
-                    "value": _nullable(_ANY_LITERAL),
-                    "every": _nullable({"type": "boolean"}),
-                },
-                "a check on the step's output",
-            ),
+            "check": {"anyOf": [_strict_check(ops, value) for ops, value in _CHECK_FORMS]},
             "for_each": _closed(
                 {"$from": _ref("step"), "path": _ref("pointer"), "max": {"type": "integer"}},
                 "run the step once per element of an earlier step's array, at most max",
@@ -173,6 +165,13 @@ def _plain(value: Json, depth: int) -> Json:
             return value
         return read
     return {key: _plain(member, depth + 1) for key, member in value.items() if member is not None}
+
+
+def _strict_check(operators: tuple[Operator, ...], value: JsonObject) -> dict[str, Json]:
+    words = "a check on the step's output"
+    op: JsonObject = {"type": "string", "enum": [*operators]}
+    every = _nullable({"type": "boolean"})
+    return _closed({"path": _ref("pointer"), "op": op, "value": value, "every": every}, words)
 
 
 def _strict_step(capability: Capability) -> dict[str, Json]:
@@ -211,6 +210,16 @@ def _nullable(schema: JsonObject) -> dict[str, Json]:
 
 _SCALARS: tuple[JsonObject, ...] = ({"type": "string"}, {"type": "number"}, {"type": "boolean"})
 _ANY_LITERAL: JsonObject = {"anyOf": [*_SCALARS, _ref("json")]}
+_CHECK_FORMS: tuple[tuple[tuple[Operator, ...], JsonObject], ...] = (
+    (("exists", "absent"), {"type": "null"}),
+    (("eq", "ne", "contains"), _ANY_LITERAL),
+    (("lt", "le", "gt", "ge"), {"type": ["number", "string"]}),
+    (("in",), {"type": "array", "items": _ANY_LITERAL}),
+    (("type",), {"type": "string", "enum": [*TYPE_NAMES]}),
+    (("length",), {"type": "integer"}),
+)
+"""Which operator takes which value."""
+
 _DEPTH_MAX = 5
 _KEPT = ("type", "enum", "const", "description")
 _COMBINING = frozenset({"$ref", "allOf", "not", "if", "then", "else", "patternProperties", "$dynamicRef"})
