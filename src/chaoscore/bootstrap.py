@@ -34,6 +34,7 @@ from chaoscore.app.tools import CallContext, Connection, ToolSet, no_progress
 from chaoscore.domain.errors import StorageError
 from chaoscore.domain.json import Json, JsonObject
 from chaoscore.domain.principal import Principal
+from chaoscore.domain.redaction import Redactor
 from chaoscore.settings import Settings
 
 if TYPE_CHECKING:
@@ -96,7 +97,8 @@ async def open_kernel(
     # The default policy is there before the database: whoever finds a database and no policy knows it was taken away.
     first_start = _made_now(settings.data_dir)
     provided, policy = _capabilities(settings, provider, extra, clock, ids, first_start)
-    stores = await open_stores(settings.data_dir, clock, ids, processes)
+    redactor = Redactor(settings.secrets())
+    stores = await open_stores(settings.data_dir, clock, ids, processes, redactor=redactor)
     try:
         used = around_stores(stores)
         kernel = _assemble(settings, provided, policy, provider, used, clock, ids, processes)
@@ -175,7 +177,7 @@ def _assemble(
         ),
         limits=limits,
     )
-    tools = ToolSet(kernel_tools(services))
+    tools = ToolSet(kernel_tools(services), Redactor(settings.secrets()))
     return Kernel(settings, services, tools, policy, stores, provider, health, local_principal())
 
 

@@ -143,6 +143,35 @@ def test_what_cannot_be_seen_is_made_visible_before_it_is_approved(desk: Desk) -
         session.end()
 
 
+def test_a_key_that_is_set_is_shown_nowhere_and_recorded_nowhere_but_in_the_plan_it_was_written_into(
+    desk: Desk,
+) -> None:
+    key = "hunter2-unusual-key"
+    desk.extra["OPENAI_API_KEY"] = key
+    leak = {"id": "q", "capability": "json.query", "arguments": {"data": {"k": f"it is {key}!"}, "query": "k"}}
+    write = {
+        "id": "w",
+        "capability": "fs.write_text",
+        "arguments": {"path": "a.txt", "text": {"$from": "q", "path": "/result"}},
+        "why": f"because {key}",
+    }
+    desk.extra["CHAOS_CORE_LOG_LEVEL"] = "debug"
+    shown = [
+        desk.run("achieve", "--plan", desk.plan(leak, write), "--root", ".", "--yes", "--remember", "leak"),
+        desk.run("achieve", "--plan", desk.plan(leak, write), "--root", ".", "--no-input", "--json"),
+        desk.run("achieve", f"tell {key}"),
+        *(desk.run("inspect", *what, "--json") for what in (["run", "last"], ["audit"], ["memory"], ["providers"], [])),
+        desk.run("run", "show", "last", "--step", "q"),
+        desk.run("audit", "tail", "--limit", "100", "--json"),
+        desk.run("memory", "list"),
+    ]
+    for done in shown:
+        assert key not in done.out and key not in done.err
+    assert (desk.work / "a.txt").read_text() == f"it is {key}!"  # between steps nothing is changed
+    events = desk.run("audit", "tail", "--limit", "100", "--json", environ={**desk.environ(), "OPENAI_API_KEY": ""})
+    assert events.code == 0 and key not in events.out
+
+
 def test_a_long_text_is_shown_in_full_to_whoever_wants_to_see_it(desk: Desk) -> None:
     text = "\n".join(f"line {n}" for n in range(400))
     step = {"id": "w", "capability": "fs.write_text", "arguments": {"path": "a.txt", "text": text}}

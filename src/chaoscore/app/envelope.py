@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from chaoscore.domain.errors import ChaosError
-from chaoscore.domain.json import Json, JsonObject
+from chaoscore.domain.json import Json, JsonObject, is_array, is_object
+from chaoscore.domain.redaction import Redactor
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,19 @@ class Envelope:
     next_action: str | None = None
     error_code: str | None = None
     error_details: JsonObject | Sequence[Json] = field(default_factory=dict)
+
+    def redacted(self, redactor: Redactor) -> Envelope:
+        """The same without secrets in anything that a caller reads."""
+        data, details = redactor.json(self.data), redactor.json(self.error_details)
+        assert is_object(data) and (is_object(details) or is_array(details))
+        return replace(
+            self,
+            message=redactor.text(self.message),
+            data=data,
+            warnings=tuple(redactor.text(warning) for warning in self.warnings),
+            next_action=None if self.next_action is None else redactor.text(self.next_action),
+            error_details=details,
+        )
 
     def to_json(self) -> dict[str, Json]:
         out: dict[str, Json] = {

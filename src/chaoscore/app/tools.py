@@ -15,6 +15,7 @@ from chaoscore.domain.capability import Annotations
 from chaoscore.domain.errors import ChaosError, InvalidInput
 from chaoscore.domain.json import JsonObject
 from chaoscore.domain.principal import Principal
+from chaoscore.domain.redaction import Redactor
 
 log = logging.getLogger(__name__)
 
@@ -66,10 +67,14 @@ class ToolSpec:
 
 
 class ToolSet:
-    """The list of tool specs and the one way to call one of them."""
+    """The list of tool specs and the one way to call one of them.
 
-    def __init__(self, specs: Sequence[ToolSpec]) -> None:
+    What leaves through it passes ``redactor`` (law 10); without one nothing is known to be secret.
+    """
+
+    def __init__(self, specs: Sequence[ToolSpec], redactor: Redactor | None = None) -> None:
         self.specs = tuple(specs)
+        self._redactor = redactor
         self._by_name: Mapping[str, ToolSpec] = {spec.name: spec for spec in specs}
         if len(self._by_name) != len(self.specs):
             raise ValueError("two tools have one name")
@@ -83,6 +88,10 @@ class ToolSet:
 
     async def call(self, name: str, arguments: JsonObject, context: CallContext) -> Envelope:
         """Validate and run. Every error becomes an envelope; only cancellation passes through."""
+        envelope = await self._call(name, arguments, context)
+        return envelope if self._redactor is None else envelope.redacted(self._redactor)
+
+    async def _call(self, name: str, arguments: JsonObject, context: CallContext) -> Envelope:
         spec = self._by_name.get(name)
         if spec is None:
             known = ", ".join(sorted(self._by_name))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chaoscore.cli.options import setting_flags
-from chaoscore.cli.terminal import Terminal
+from chaoscore.cli.terminal import Terminal, keep_secret
 from chaoscore.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -26,7 +26,9 @@ class Call:
 
     def settings(self) -> Settings:
         """Raises ``ConfigurationInvalid``."""
-        return load_settings(setting_flags(self.args), self.environ, self.cwd)
+        settings = load_settings(setting_flags(self.args), self.environ, self.cwd)
+        keep_secret(settings.secrets())
+        return settings
 
     def run(self, work: Callable[[Kernel], Awaitable[int]]) -> int:
         """Open the kernel, do the work, close it. Ctrl-C cancels the work and lets the kernel close in order."""

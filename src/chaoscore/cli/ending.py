@@ -16,7 +16,7 @@ from chaoscore.bootstrap import Kernel
 from chaoscore.cli.call import Call
 from chaoscore.cli.conversation import Conversation, Manners
 from chaoscore.cli.exits import Exit
-from chaoscore.cli.terminal import Terminal
+from chaoscore.cli.terminal import Terminal, visible
 from chaoscore.cli.views.run import result_view, run_view
 from chaoscore.cli.views.words import one_line, plain, title
 from chaoscore.domain.audit import ChainReport
@@ -113,7 +113,7 @@ async def _remember(kernel: Kernel, conversation: Conversation, key: str, report
 def _remembered(kept: Memory | None) -> Text:
     if kept is None:
         return plain("nothing for good (--remember KEY keeps the outcome)", "dim")
-    return Text.assemble(f"{kept.key} version {kept.version}: ", (one_line(kept.value, 160), "dim"))
+    return Text.assemble(f"{visible(kept.key)} version {kept.version}: ", (one_line(kept.value, 160), "dim"))
 
 
 def _audit(chain: ChainReport | None, events: int) -> tuple[Text, ...]:

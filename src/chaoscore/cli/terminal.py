@@ -11,10 +11,11 @@ import asyncio
 import os
 import sys
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from chaoscore.domain.json import Json
+from chaoscore.domain.redaction import Redactor
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -24,8 +25,18 @@ PIPE_WIDTH_COLUMNS = 110
 ANSWER_BYTES_MAX = 4_096
 
 
+_shown = [Redactor()]
+
+
+def keep_secret(secrets: Iterable[str]) -> None:
+    """Show none of these values from here on, wherever they turn up (law 10)."""
+    _shown[0] = Redactor(secrets)
+
+
 def visible(text: str, *, lines: bool = False) -> str:
-    """``text`` with every character that does not show written as an escape; line ends stay where ``lines``."""
+    """``text`` without secrets, and with every character that does not show written as an escape; line ends stay where
+    ``lines``."""
+    text = _shown[0].text(text)
     if text.isprintable() and text.isascii():
         return text
     return "".join(
@@ -99,7 +110,7 @@ class Terminal:
         """The one JSON document of ``--json``."""
         import json
 
-        self._line(self._out, json.dumps(value, ensure_ascii=False, indent=2))
+        self._line(self._out, json.dumps(_shown[0].json(value), ensure_ascii=False, indent=2))
 
     def write(self, text: str) -> None:
         """Text for programs to read, exactly as it is."""

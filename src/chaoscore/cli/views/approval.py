@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from rich.console import RenderableType
 from rich.text import Text
 
+from chaoscore.cli.terminal import visible
 from chaoscore.cli.views.words import in_full, indented, one_line, plain, title, word
 from chaoscore.domain.action import Action
 from chaoscore.domain.capability import Capability
@@ -30,7 +31,7 @@ def approval_view(
     where = action.step if action.item is None else f"{action.step}, item {action.item}"
     shown: list[RenderableType] = [
         Text(),
-        Text.assemble(title(f"approval {place}  "), where, (f"  {step.why}" if step.why else "", "dim")),
+        Text.assemble(title(f"approval {place}  "), where, (f"  {visible(step.why)}" if step.why else "", "dim")),
         Text.assemble(("  capability  ", "dim"), action.capability, *_effects(capabilities.get(action.capability))),
     ]
     if action.verdict is not None:
