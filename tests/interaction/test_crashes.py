@@ -94,7 +94,7 @@ async def told(repository: Path, work: Callable[[InteractionService], Awaitable[
         await service.close()
 
 
-@pytest.mark.parametrize("half", [False, True], ids=["before", "halfway"])
+@pytest.mark.parametrize("half", [False, pytest.param(True, marks=pytest.mark.campaign)], ids=["before", "halfway"])
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: str(operation.name))
 def test_a_crash_at_any_point_heals_by_itself(tmp_path: Path, operation: Operation, half: bool) -> None:
     for point in range(1, POINTS_MAX):

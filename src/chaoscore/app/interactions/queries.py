@@ -9,6 +9,7 @@ from chaoscore.app.interaction_ports import DocumentKind, InteractionUnit, Sessi
 from chaoscore.app.interactions.deciding import required_decision
 from chaoscore.app.interactions.heal import readable_session
 from chaoscore.app.interactions.results import stop, success
+from chaoscore.domain.errors import InvalidInput
 from chaoscore.domain.interaction.capsule import Capsule
 from chaoscore.domain.interaction.decision import Decision
 from chaoscore.domain.interaction.derived import NO_ACTIVE, active_pointer
@@ -210,7 +211,7 @@ def list_locks(
     found = [pair for pair in shown_locks(unit) if not change or pair[0].change_id == change]
     stale: list[Json] = [lock_view(lock, reason) for lock, reason in found if reason is not None]
     visible = [pair for pair in found if include_stale or pair[1] is None]
-    offset = int(cursor) if cursor is not None and cursor.isascii() and cursor.isdigit() else 0
+    offset = _offset(cursor)
     page = visible[offset : offset + limit]
     warnings = [f"lock {lock.lock_id} is stale: {reason}" for lock, reason in found if reason is not None]
     double = _doubly_locked([lock for lock, _ in found])
@@ -224,6 +225,15 @@ def list_locks(
     if offset + limit < len(visible):
         data["total"], data["next"] = len(visible), str(offset + limit)
     return success("LOCKS" if found else "NO_LOCKS", f"{len(found)} locks", data, warnings=warnings)
+
+
+def _offset(cursor: str | None) -> int:
+    """Raises ``InvalidInput`` for a cursor that is not ours."""
+    if cursor is None:
+        return 0
+    if not cursor.isascii() or not cursor.isdigit() or len(cursor) > 12:
+        raise InvalidInput(f"cursor: {cursor[:80]!r} is none of ours; use the value of 'next'", key="cursor")
+    return int(cursor)
 
 
 def _doubly_locked(locks: Sequence[Lock]) -> list[str]:
@@ -277,7 +287,7 @@ def active_body(unit: InteractionUnit) -> JsonObject:
 def locks_body(unit: InteractionUnit, limit: int, cursor: str | None) -> JsonObject:
     pairs = shown_locks(unit)
     ordered = [pair for pair in pairs if pair[0].is_active] + [pair for pair in pairs if not pair[0].is_active]
-    offset = int(cursor) if cursor is not None and cursor.isascii() and cursor.isdigit() else 0
+    offset = _offset(cursor)
     page: list[Json] = [lock_view(lock, reason) for lock, reason in ordered[offset : offset + limit]]
     after = str(offset + limit) if offset + limit < len(ordered) else None
     return {"schemaVersion": 1, "locks": page, "total": len(ordered), "next": after}

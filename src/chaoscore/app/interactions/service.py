@@ -209,7 +209,7 @@ class InteractionService:
         self, wanted: SessionFilter | None = None, limit: int | None = None, cursor: str | None = None
     ) -> Envelope:
         """SESSIONS, NO_SESSIONS."""
-        size = limit if limit is not None else self.limits.page_default
+        size = limit if limit is not None else self.limits.sessions_page_default
         return await self._look(
             lambda: self._check_page(limit),
             lambda unit: queries.list_sessions(unit, wanted or SessionFilter(), size, cursor),

@@ -22,6 +22,7 @@ class InteractionLimits:
     document_bytes_max: int = 8_388_608
     page_max: int = 500
     page_default: int = 50
+    sessions_page_default: int = 20
     ttl_seconds_max: int = 31_622_400
     index_bytes_max: int = 65_536
     locks_bytes_max: int = 65_536

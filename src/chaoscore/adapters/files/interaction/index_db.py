@@ -21,7 +21,7 @@ from chaoscore.app.interaction_ports import SessionFilter
 from chaoscore.domain.interaction.names import command_token
 from chaoscore.domain.interaction.states import SESSION_TERMINAL
 
-_VERSION = 1
+_VERSION = 2
 _TERMINAL = ", ".join(f"'{state}'" for state in sorted(SESSION_TERMINAL))
 _SCHEMA = f"""
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -71,6 +71,7 @@ class IndexDb:
         self.path = path
         self._db = sqlite3.connect(path, timeout=5.0, isolation_level=None, check_same_thread=False)
         self._db.execute("PRAGMA busy_timeout=5000")
+        self._db.execute("PRAGMA page_size=1024")  # a call touches many pages and changes little of each
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=OFF")
         self._db.execute("PRAGMA cache_size=-4096")

@@ -225,6 +225,8 @@ class SqliteCatalog:
         return sorted(self._db.decisions_of(run), key=f.decision_order) if self._db is not None else ()
 
     def find_sessions(self, wanted: SessionFilter, limit: int, cursor: str | None) -> f.Found:
+        if cursor is not None:
+            f.cursor_parts(cursor)
         if self._db is None:
             return f.Found((), 0, None)
         return self._db.find_sessions(wanted, limit, cursor)

@@ -17,6 +17,7 @@ from chaoscore.adapters.files.interaction import schemas, upkeep
 from chaoscore.adapters.files.interaction.catalog import FallbackCatalog
 from chaoscore.adapters.files.interaction.fileops import FileOps
 from chaoscore.adapters.files.interaction.folder import Folder
+from chaoscore.adapters.files.interaction.lock_cache import LockCache
 from chaoscore.adapters.files.interaction.settings import FolderSettings
 from chaoscore.adapters.files.interaction.unit import FileUnit
 from chaoscore.adapters.files.interaction.write_lock import Waiting, WriteLock, process_started_ms
@@ -50,6 +51,7 @@ class FileInteractionStore:
         self._hex = hex_digits
         self._ops = ops or FileOps()
         self.folder = Folder(settings.root, self._ops, settings.limits.document_bytes_max)
+        self._locks = LockCache(self.folder)
         self._catalog = FallbackCatalog(self.folder, settings.cache_dir)
         self._schemas = schemas.Schemas(settings.schema_dir, settings.validate)
         self._lock = WriteLock(
@@ -120,8 +122,8 @@ class FileInteractionStore:
     def _unit(self) -> FileUnit:
         self._catalog.refresh()
         return FileUnit(
-            self.folder, self._catalog, self._schemas, str(self.settings.repository), self._now_ms(), self._hex,
-            self.settings.limits.document_bytes_max,
+            self.folder, self._catalog, self._locks, self._schemas, str(self.settings.repository), self._now_ms(),
+            self._hex, self.settings.limits.document_bytes_max,
         )  # fmt: skip
 
     def _read(self, work: Work[T]) -> T:

@@ -11,6 +11,7 @@ from chaoscore.adapters.files.interaction import facts as f
 from chaoscore.adapters.files.interaction.commit import Move, Put, Step
 from chaoscore.adapters.files.interaction.encoding import pretty
 from chaoscore.adapters.files.interaction.folder import Folder, malformed
+from chaoscore.adapters.files.interaction.lock_cache import LockCache
 from chaoscore.adapters.files.interaction.schemas import Schemas
 from chaoscore.app.interaction_ports import DocumentKind, SessionFilter, SessionPage
 from chaoscore.domain.errors import ChaosError
@@ -79,6 +80,7 @@ class FileUnit:
         self,
         folder: Folder,
         catalog: f.Catalog,
+        locks: LockCache,
         schemas: Schemas,
         repository: str,
         now_ms: int,
@@ -87,6 +89,7 @@ class FileUnit:
     ) -> None:
         self._folder = folder
         self._catalog = catalog
+        self._locks = locks
         self._schemas = schemas
         self._repository = repository
         self._hex = hex_digits
@@ -127,11 +130,7 @@ class FileUnit:
         if isinstance(known, LockTable):
             return known
         try:
-            value = self._folder.load(names.LOCKS_PATH)
-            table = LockTable() if value is None else LockTable.from_json(value)
-        except WrongShape as error:
-            self._read[names.LOCKS_PATH] = fault = malformed(names.LOCKS_PATH, str(error))
-            raise fault from None
+            table = self._locks.table()
         except MalformedState as error:
             self._read[names.LOCKS_PATH] = error
             raise

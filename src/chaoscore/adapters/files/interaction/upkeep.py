@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
 
 from chaoscore.adapters.files.interaction import schemas
 from chaoscore.adapters.files.interaction.folder import Folder
@@ -11,6 +12,7 @@ from chaoscore.adapters.files.interaction.settings import FolderSettings
 from chaoscore.domain.errors import ChaosError
 from chaoscore.domain.interaction.names import ACTIVE_PATH, AUDIT_PATH, LOCKS_PATH
 
+_MANY = 500
 _WATCHED = (AUDIT_PATH, ACTIVE_PATH, LOCKS_PATH, "sessions", "decisions", "capsules")
 
 
@@ -28,22 +30,50 @@ def start(settings: FolderSettings, folder: Folder, now_seconds: float) -> list[
     return warnings
 
 
-def sweep(folder: Folder, older_than_seconds: float) -> int:
-    """Delete temporary files (``.*.tmp``) that no live writer can still own; how many went. Errors are ignored."""
-    gone = 0
-    for directory, _, names in os.walk(folder.root, followlinks=False):
-        for name in names:
-            if not (name.startswith(".") and name.endswith(".tmp")):
-                continue
-            path = f"{directory}/{name}"
-            try:
-                found = os.lstat(path)
-                if stat.S_ISREG(found.st_mode) and found.st_mtime <= older_than_seconds:
-                    os.unlink(path)
-                    gone += 1
-            except OSError:
-                continue
-    return gone
+def sweep(folder: Folder, older_than_seconds: float) -> None:
+    """Delete temporary files (``.*.tmp``) that no live writer can still own. Errors are ignored.
+
+    The many small folders of decisions are left to a thread when there are many: nobody waits for a clean folder.
+    """
+    waiting = [folder.root]
+    while waiting:
+        directory = waiting.pop()
+        below = _sweep_one(directory, older_than_seconds)
+        if len(below) > _MANY:
+            threading.Thread(
+                target=_sweep_all, args=(below, older_than_seconds), name="interactions-sweep", daemon=True
+            ).start()
+        else:
+            waiting.extend(below)
+
+
+def _sweep_all(directories: list[str], older_than_seconds: float) -> None:
+    for directory in directories:
+        directories.extend(_sweep_one(directory, older_than_seconds))
+
+
+def _sweep_one(directory: str, older_than_seconds: float) -> list[str]:
+    """Sweep the files of one directory; which directories are in it."""
+    below = []
+    try:
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    below.append(entry.path)
+                elif entry.name.startswith(".") and entry.name.endswith(".tmp"):
+                    _remove_old(entry.path, older_than_seconds)
+    except OSError:
+        pass
+    return below
+
+
+def _remove_old(path: str, older_than_seconds: float) -> None:
+    try:
+        found = os.lstat(path)
+        if stat.S_ISREG(found.st_mode) and found.st_mtime <= older_than_seconds:
+            os.unlink(path)
+    except OSError:
+        pass
 
 
 def change_token(folder: Folder) -> str:

@@ -30,10 +30,11 @@ from chaoscore.domain.interaction.event import Event
 from chaoscore.domain.interaction.lock import Lock, LockTable
 from chaoscore.domain.interaction.session import Session
 from chaoscore.domain.interaction.states import SESSION_TERMINAL
-from chaoscore.domain.json import Json, JsonObject
+from chaoscore.domain.json import Json, JsonObject, is_object
 
 _ENTRY_BYTES_LEAST = 150
 _REAPPLIED_MAX = 5
+_CHANGING = ("updatedAt", "metadata")
 
 
 class LockLost(Exception):
@@ -136,12 +137,20 @@ class Writer:
         ready = [s.command_run_id for s in unit.unfinished_sessions() if s.state == "ready-to-resume"]
         pointer = active_pointer(waiting, ready, unit.now)
         out: list[Step] = []
-        if self._allowed(unit, "active", names.ACTIVE_PATH, pointer):
+        if not self._stands(pointer) and self._allowed(unit, "active", names.ACTIVE_PATH, pointer):
             out.append(Put(names.ACTIVE_PATH, pretty(pointer), durable=False))
         table = self._contents(unit)
         if table is not None and len(table) <= self._settings.limits.index_bytes_max:
             out.append(Put(names.INDEX_PATH, table, durable=False))
         return out
+
+    def _stands(self, pointer: JsonObject) -> bool:
+        """Whether ``active.json`` already says this; a peer's metadata in it stays."""
+        try:
+            there = self._folder.load(names.ACTIVE_PATH)
+        except ChaosError:
+            return False
+        return is_object(there) and all(there.get(k) == v for k, v in pointer.items() if k not in _CHANGING)
 
     def _allowed(self, unit: FileUnit, kind: str, relative: str, document: JsonObject) -> bool:
         try:
