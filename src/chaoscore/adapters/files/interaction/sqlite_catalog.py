@@ -15,7 +15,7 @@ from pathlib import Path
 from chaoscore.adapters.files.interaction import facts as f
 from chaoscore.adapters.files.interaction import signals
 from chaoscore.adapters.files.interaction.folder import Folder
-from chaoscore.adapters.files.interaction.index_db import IndexDb, index_path
+from chaoscore.adapters.files.interaction.index_db import IndexDb, index_path, remove_index
 from chaoscore.adapters.files.interaction.scan_catalog import (
     decision_names,
     document_names,
@@ -75,9 +75,8 @@ class SqliteCatalog:
                 work(self._open())
                 return
             except (sqlite3.Error, OSError) as error:
-                if self._db is not None:
-                    self._db.remove()
-                    self._db = None
+                self.close()
+                remove_index(self._cache_dir, self._folder.root)
                 if attempt == 2:
                     raise StorageError(f"the index cannot be kept in {str(self._cache_dir)!r}: {error}") from error
 

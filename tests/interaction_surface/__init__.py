@@ -1,0 +1,1 @@
+"""The decision server and the people's commands, through the doors that clients and people use."""
