@@ -195,7 +195,8 @@ class Commit:
     def _sync(self, relative: str) -> None:
         """The directory of the file, and every directory that got a new entry on the way."""
         directories = [relative.rpartition("/")[0]]
-        directories += [made.rpartition("/")[0] for made in reversed(self._made)]
+        mine = [made for made in reversed(self._made) if relative.startswith(f"{made}/")]
+        directories += [made.rpartition("/")[0] for made in mine]
         for directory in dict.fromkeys(directories):
             fd = self._ops.open(self._folder.path(directory) if directory else self._folder.root, os.O_RDONLY)
             try:

@@ -63,6 +63,14 @@ def index_path(cache_dir: Path, root: str) -> Path:
     return cache_dir / f"interactions-{hashlib.sha256(key.encode('utf-8', 'surrogateescape')).hexdigest()[:32]}.sqlite"
 
 
+def remove_index(cache_dir: Path, root: str) -> None:
+    """A process that still has it open goes on with the deleted file and notices by the token."""
+    path = index_path(cache_dir, root)
+    for suffix in ("", "-wal", "-shm"):
+        with contextlib.suppress(OSError):
+            os.unlink(f"{path}{suffix}")
+
+
 class IndexDb:
     """Raises ``sqlite3.Error`` for anything wrong with the cache; the caller makes it anew or does without."""
 
@@ -85,13 +93,6 @@ class IndexDb:
 
     def close(self) -> None:
         self._db.close()
-
-    def remove(self) -> None:
-        """Close and delete; a process that still has it open goes on with the deleted file and notices by the token."""
-        self._db.close()
-        for suffix in ("", "-wal", "-shm"):
-            with contextlib.suppress(OSError):
-                os.unlink(f"{self.path}{suffix}")
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
