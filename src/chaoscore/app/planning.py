@@ -244,8 +244,11 @@ class Planner:
 
 
 def _instructions(shown: Mapping[str, Capability], fence_id: str, again: bool) -> str:
-    listed = "\n".join(json.dumps(_described(capability), ensure_ascii=False) for capability in shown.values())
-    parts = [INSTRUCTIONS, fence_rule(fence_id), *([_AGAIN] if again else []), f"Capabilities:\n{listed}"]
+    """What is the same for every goal comes first: servers reuse the beginning that two requests share."""
+    listed = "\n".join(
+        json.dumps(_described(capability), ensure_ascii=False, separators=(",", ":")) for capability in shown.values()
+    )
+    parts = [INSTRUCTIONS, f"Capabilities:\n{listed}", *([_AGAIN] if again else []), fence_rule(fence_id)]
     return "\n".join(parts)
 
 
