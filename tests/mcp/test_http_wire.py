@@ -247,6 +247,21 @@ def test_a_client_that_disconnects_cancels_its_call(web: HttpServer, session: st
     web.wait_for(session, lambda state: key in state["cancelled"])
 
 
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_a_client_that_is_gone_at_once_leaves_nothing_running(web: HttpServer, session: str, era: str) -> None:
+    keys = [f"at once {era} {number}" for number in range(40)]
+    for key in keys:
+        line = call("hold", {"key": key}, id=key)
+        if era == "legacy":
+            web.start(line, session).close()
+        else:
+            line["params"]["_meta"] = ENVELOPE
+            web.start(line, mcp_protocol_version="2026-07-28", mcp_method="tools/call", mcp_name="hold").close()
+    for _ in range(20):
+        web.tool(session, "state")
+    web.wait_for(session, lambda state: not set(keys) & set(state["running"]))
+
+
 def test_a_cancelled_call_over_http_ends_its_stream(web: HttpServer, session: str) -> None:
     with web.start(call("hold", {"key": "told off"}, id=77), session, connection="close") as connection:
         web.wait_for(session, lambda state: "told off" in state["running"])

@@ -97,13 +97,19 @@ class Peer:
 class Caller:
     """One request and its peer.
 
-    ``may_vanish``: the client of a 2025-era HTTP request can be gone without a word, and the transport then cancels the
-    call with ``call_off``. All other ways of cancelling are the SDK's own.
+    ``may_vanish``: the client of a 2025-era HTTP request can be gone without a word, before its call has begun or while
+    it runs; the transport then says ``vanished``. All other ways of cancelling are the SDK's own.
     """
 
     peer: Peer
     may_vanish: bool = False
-    call_off: Callable[[], None] | None = None
+    gone: bool = False
+    on_gone: Callable[[], None] | None = None
+
+    def vanished(self) -> None:
+        self.gone = True
+        if self.on_gone is not None:
+            self.on_gone()
 
 
 Identify = Callable[[RequestContext], Caller]

@@ -130,7 +130,7 @@ class McpEndpoint:
         if scope["method"] == "POST":
             send = negotiate(scope)(exchange.send)
             if caller.may_vanish:
-                exchange.on_gone = lambda: caller.call_off and caller.call_off()
+                exchange.on_gone = caller.vanished
         await self._manager.handle_request(scope, exchange.receive, watched)
         if exchange.unfinished and self._stopping.is_set():
             await watched({"type": "http.response.body", "body": b""})

@@ -129,11 +129,12 @@ class _Tools:
         if not caller.may_vanish:
             return await self._run(ctx, caller, params)
         with anyio.CancelScope() as scope:
-            caller.call_off = scope.cancel
+            caller.on_gone = scope.cancel
             try:
-                return await self._run(ctx, caller, params)
+                if not caller.gone:
+                    return await self._run(ctx, caller, params)
             finally:
-                caller.call_off = None
+                caller.on_gone = None
         return {"content": [], "isError": True, **wire.COMPLETE}  # nobody is there to read it
 
     async def _run(self, ctx: RequestContext, caller: Caller, params: CallToolRequestParams) -> Wire:
