@@ -101,7 +101,7 @@ REFUSED = {
     "https://straße.example": "differently",
     "https://ας.example": "differently",
     "https://℀.example": "host name",
-    "https://" + "x" * URL_CHARS_MAX: "characters",
+    "https://example.com/" + "x" * URL_CHARS_MAX: "characters",
 }
 
 
@@ -129,6 +129,20 @@ def test_the_standard_library_reads_the_same_host_wherever_a_url_is_taken(url: s
     assert (other.hostname or "").removesuffix(".") == target.host.strip("[]")
     assert other.port in (None, target.port)
     assert other.username is None
+
+
+def read(url: str) -> Target | str:
+    try:
+        return parse_url(url)
+    except ValueError as error:
+        return str(error)
+
+
+@settings(max_examples=400)
+@given(urls.filter(lambda url: url.startswith("http")))
+def test_the_case_of_the_scheme_changes_nothing(url: str) -> None:
+    """Plain lower-case URLs are read in one go, others step by step: both must answer alike."""
+    assert read(url) == read(url.replace("http", "hTTp", 1))
 
 
 @given(st.one_of(st.sampled_from([*TAKEN, *REFUSED]), st.text(max_size=40)))

@@ -18,6 +18,11 @@ _UNSAFE = re.compile(
 )
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 _HOST = re.compile(rf"{_LABEL.pattern}(?:\.{_LABEL.pattern})*")
+# Nearly every URL: lower case, a name that is no address, a short port. One match instead of six; what it does not take
+# is read below, with the same answer where both would take it.
+_PLAIN = re.compile(
+    rf"(https?)://((?:{_LABEL.pattern}\.)*[a-z_](?:[a-z0-9_-]{{0,61}}[a-z0-9_])?)(?::([1-9][0-9]{{0,3}}))?(?:[/?#][!-\[\]-~]*)?"
+)
 _OCTET = r"(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 _IPV4 = re.compile(rf"{_OCTET}(?:\.{_OCTET}){{3}}")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
@@ -48,6 +53,9 @@ def url_host(url: str) -> str:
 def _read(url: str) -> tuple[str, str, int | None]:
     if len(url) > URL_CHARS_MAX:
         raise ValueError(f"the url has {len(url)} characters, at most {URL_CHARS_MAX} are read")
+    plain = _PLAIN.fullmatch(url)
+    if plain is not None and len(plain[2]) <= 253:
+        return plain[1], plain[2], int(plain[3]) if plain[3] else None
     if _UNSAFE.search(url):
         raise ValueError("the url contains white space, a control character or a backslash")
     match = _URL.fullmatch(url)
