@@ -74,12 +74,13 @@ class Gate:
 
     # -- deciding --------------------------------------------------------------------------------------------
 
-    def judge(self, capability: str, arguments: JsonObject) -> Verdict:
-        """The policy's verdict on arguments as they are; a reference still standing in them is not known yet."""
+    def judge(self, capability: str, arguments: JsonObject, *, written: bool = False) -> Verdict:
+        """The policy's verdict on arguments. ``written`` are a plan's own: a reference in them is not known yet. All
+        others are resolved: what looks like a reference there was delivered by a step, and is data (law 8)."""
         known = self._registry.get(capability)
         if known is None:
             return Verdict("DENY", "unknown-capability", (f"no capability is named {capability!r}",))
-        return self._policy.verdict(question(known, arguments))
+        return self._policy.verdict(question(known, arguments, written=written))
 
     def admit(self, subject: Subject, proposal: Propose, grants: Iterable[Grant]) -> Admission:
         """Verdict, digest and the grant that fits, if one does. Decides; changes nothing."""
@@ -199,9 +200,10 @@ class Gate:
         return authorize
 
 
-def question(capability: Capability, arguments: JsonObject) -> Question:
-    """What is asked of the policy about these arguments; a sink whose value is a reference is ``None``."""
-    open_pointers = [pointer for pointer, _ in find_references(arguments)]
+def question(capability: Capability, arguments: JsonObject, *, written: bool = False) -> Question:
+    """What is asked of the policy about these arguments; in a plan as ``written`` a sink whose value is a reference is
+    ``None``."""
+    open_pointers = [pointer for pointer, _ in find_references(arguments)] if written else []
     urls: list[str | None] = []
     for sink in capability.sinks:
         if sink.kind != "url":

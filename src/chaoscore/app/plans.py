@@ -140,7 +140,7 @@ class PlanService:
 
     def verdicts(self, plan: Plan) -> dict[str, Verdict]:
         """What the policy says of each step now; arguments that come later are named as pending."""
-        return {step.id: self._gate.judge(step.capability, step.arguments) for step in plan.steps}
+        return {step.id: self._gate.judge(step.capability, step.arguments, written=True) for step in plan.steps}
 
 
 def plan_json(report: PlanReport, registry: Registry) -> dict[str, Json]:
