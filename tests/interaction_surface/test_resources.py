@@ -143,7 +143,7 @@ def test_a_2026_client_listens_to_what_another_process_does(repository: Reposito
                 async with client.listen(resource_subscriptions=[uri, BASE + "active"]) as changes:
                     await settled(client)
                     other.tool("chaos_answer_decision", decisionId=decision, selectedOptionId="full")
-                    seen = set()
+                    seen: set[str] = set()
                     while len(seen) < 2:
                         change = await asyncio.wait_for(anext(changes), PATIENCE_SECONDS)
                         assert isinstance(change, ResourceUpdated)

@@ -141,8 +141,8 @@ def test_a_call_without_a_name_or_with_odd_arguments_is_an_envelope_too(reposito
             assert (envelope["status"], envelope["mustStop"]) == ("VALIDATION_ERROR", True)
 
 
-QUESTION = {"commandRunId": "R", "title": "t", "context": "c"}
-LARGE = [
+QUESTION: dict[str, Any] = {"commandRunId": "R", "title": "t", "context": "c"}
+LARGE: list[tuple[str, dict[str, Any], str]] = [
     ("chaos_begin_command", {"sourceCommand": "x" * 4_097}, "sourceCommand"),
     ("chaos_begin_command", {"sourceCommand": "審" * 1_366}, "sourceCommand"),
     ("chaos_begin_command", {"sourceCommand": "x", "metadata": {"k": "v" * 262_144}}, "metadata"),

@@ -78,13 +78,13 @@ async def pick(terminal: Terminal, rows: Sequence[tuple[str, str]], several: boo
         import termios
     except ImportError:
         return await _pick_by_id(rows, several)
-    if os.environ.get("TERM") == "dumb":
+    if not terminal.live:
         return await _pick_by_id(rows, several)
     file = sys.stdin.fileno()
     before = termios.tcgetattr(file)
     raw = termios.tcgetattr(file)
     raw[3] &= ~(termios.ICANON | termios.ECHO | termios.ISIG)
-    columns = _columns()
+    columns = max(20, terminal.rich(sys.stderr).width)
     drawn = 0
     termios.tcsetattr(file, termios.TCSADRAIN, raw)
     try:
@@ -136,13 +136,6 @@ def _draw(lines: Sequence[str], drawn: int) -> int:
     sys.stderr.write(up + "".join(f"\r\x1b[2K{line}\r\n" for line in lines))
     sys.stderr.flush()
     return len(lines)
-
-
-def _columns() -> int:
-    try:
-        return max(20, os.get_terminal_size(sys.stderr.fileno()).columns)
-    except OSError:
-        return 80
 
 
 @asynccontextmanager

@@ -80,7 +80,7 @@ def waiting_table(questions: Sequence[JsonObject]) -> Table:
         )
         for question in questions
     ]
-    return rows(("decision", "question", "change", "asked at", "until"), lines)
+    return _whole_ids(rows(("decision", "question", "change", "asked at", "until"), lines), 0)
 
 
 def sessions_table(sessions: Sequence[JsonObject]) -> Table:
@@ -94,7 +94,7 @@ def sessions_table(sessions: Sequence[JsonObject]) -> Table:
         )
         for session in sessions
     ]
-    return rows(("run", "state", "command", "change", "last seen"), lines)
+    return _whole_ids(rows(("run", "state", "command", "change", "last seen"), lines), 0)
 
 
 def locks_table(locks: Sequence[JsonObject]) -> Table:
@@ -113,7 +113,14 @@ def locks_table(locks: Sequence[JsonObject]) -> Table:
                 text_of(lock.get("staleReason")) or "–",
             )
         )
-    return rows(("change", "state", "reason", "held by", "since", "note"), lines)
+    return _whole_ids(rows(("change", "state", "reason", "held by", "since", "note"), lines), 3)
+
+
+def _whole_ids(made: Table, column: int) -> Table:
+    """An id is copied or cut out by another program: it stays on one line, and other columns give way."""
+    made.columns[column].no_wrap = True
+    made.columns[column].overflow = "ignore"
+    return made
 
 
 def capsule_view(capsule: JsonObject) -> list[RenderableType]:
