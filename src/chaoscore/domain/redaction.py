@@ -69,6 +69,14 @@ class Redactor:
                 text = shape.sub(REDACTED, text)
         return text
 
+    def is_clean(self, value: Json) -> bool:
+        """Whether ``value`` certainly holds nothing to take out: one look at its JSON text, far cheaper than a copy."""
+        try:
+            text = json.dumps(value, separators=(",", ":"))
+        except (RecursionError, TypeError, ValueError):
+            return False
+        return not any(form in text for form in self._known) and not any(piece in text for piece, _ in _SHAPES)
+
     def json(self, value: Json) -> Json:
         """A copy of ``value`` with every string and key redacted, however deep it is."""
         root: list[Json] = [value]
