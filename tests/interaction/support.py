@@ -11,6 +11,7 @@ from chaoscore.adapters.files.interaction import FileInteractionStore, FolderSet
 from chaoscore.adapters.files.interaction.fileops import FileOps
 from chaoscore.app.interactions.service import InteractionService
 from chaoscore.app.ports import Clock
+from chaoscore.domain.interaction.limits import InteractionLimits
 
 
 class SystemClock:
@@ -49,6 +50,7 @@ class Bench:
     answer_bridge: bool = True
     validate: bool = True
     cache_dir: Path | None = None
+    limits: InteractionLimits = field(default_factory=InteractionLimits)
 
     @property
     def root(self) -> Path:
@@ -62,6 +64,7 @@ class Bench:
             validate=self.validate,
             cache_dir=self.cache_dir,
             lock_wait_seconds=self.lock_wait_seconds,
+            limits=self.limits,
         )
 
     def store(self) -> FileInteractionStore:

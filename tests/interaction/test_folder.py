@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from chaoscore.adapters.files.interaction import schemas
 from chaoscore.adapters.files.interaction.encoding import NotJson, line, loads, pretty
 from chaoscore.app.interaction_ports import SessionFilter
 from chaoscore.app.interactions.begin import BeginRequest
 from chaoscore.app.interactions.deciding import AnswerRequest, DecisionRequest
 from chaoscore.app.interactions.progress import EndRequest
 from chaoscore.app.interactions.service import InteractionService
+from chaoscore.domain.interaction.limits import InteractionLimits
 from chaoscore.domain.interaction.response import Choice
 from chaoscore.domain.json import Json
 from tests.interaction.conftest import Place
@@ -50,8 +52,13 @@ def test_an_id_that_is_none_never_touches_a_path(place: Place, name: str) -> Non
     place.tell(story)
 
 
+@pytest.mark.parametrize("indexed", [False, True], ids=["looked through", "indexed"])
 @pytest.mark.parametrize("kind", ["sessions", "decisions", "capsules"])
-def test_a_folder_that_is_a_link_to_elsewhere_is_refused(place: Place, kind: str, tmp_path: Path) -> None:
+def test_a_folder_that_is_a_link_to_elsewhere_is_refused(
+    place: Place, kind: str, indexed: bool, tmp_path: Path
+) -> None:
+    place.bench.cache_dir = tmp_path / "cache" if indexed else None
+
     async def story(service: InteractionService) -> None:
         await prepared(service, "begin", "ask", "answer")
         elsewhere = tmp_path / "elsewhere"
@@ -60,9 +67,14 @@ def test_a_folder_that_is_a_link_to_elsewhere_is_refused(place: Place, kind: str
         before = {path: path.read_bytes() for path in elsewhere.rglob("*") if path.is_file()}
         body = await service.read_resource(f"chaos://interactions/{kind}/RUN-1")
         assert body is not None and body["status"] in ("ERROR", "NOT_FOUND")
-        refused = await service.begin(BeginRequest("chaos:other", "c9"))
-        assert refused.ok or refused.status == "MALFORMED_STATE", refused
-        await service.complete(EndRequest("RUN-1"))
+        outcomes = [
+            await service.begin(BeginRequest("chaos:other", "c9")),
+            await service.resume("RUN-1"),
+            await ask(service, "RUN-1", "Other"),
+            await service.complete(EndRequest("RUN-1")),
+        ]
+        said = [text for outcome in outcomes for text in (outcome.message, *outcome.warnings)]
+        assert any(f"{kind} cannot be understood" in text for text in said), outcomes
         assert {path: path.read_bytes() for path in elsewhere.rglob("*") if path.is_file()} == before
 
     place.tell(story)
@@ -277,3 +289,18 @@ def test_old_temporary_files_are_swept_when_a_store_starts_and_young_ones_are_no
         os.utime(path, (place.clock.seconds - age,) * 2)
     assert place.bench.store().start() == ()
     assert (old.exists(), young.exists()) == (False, True)
+
+
+def test_a_large_table_of_contents_lags_until_the_store_is_closed(place: Place) -> None:
+    place.bench.limits = InteractionLimits(index_bytes_max=1_000)
+
+    async def story(service: InteractionService) -> None:
+        for number in range(20):
+            await begin(service, f"RUN-{number:02d}", None)
+        index = document(place.root, "index.json")
+        assert index is not None and len(index["sessions"]) < 20  # type: ignore[arg-type]
+
+    place.tell(story)
+    index = document(place.root, "index.json")
+    assert index is not None and len(index["sessions"]) == 20  # type: ignore[arg-type]
+    assert schemas.builtin("index").violations(index) == []

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from chaoscore.adapters.files.interaction.encoding import line
 from chaoscore.adapters.files.interaction.fileops import FileOps
 from chaoscore.adapters.files.interaction.folder import Folder
+from chaoscore.domain.interaction.errors import MalformedState
 from chaoscore.domain.interaction.names import AUDIT_PATH
 from chaoscore.domain.json import JsonObject
 
@@ -30,11 +31,15 @@ def append(folder: Folder, lines: Sequence[JsonObject], durable: bool) -> tuple[
     for relative, chunks in parts.items():
         try:
             data = b"".join(chunks)
+            if relative != AUDIT_PATH:
+                folder.require_inside(relative.rpartition("/")[0])
             torn = _append(folder.ops, folder.path(relative), data, durable and relative == AUDIT_PATH)
             if relative == AUDIT_PATH:
                 grown = len(data) + torn
             if torn:
                 warnings.append(f"{relative} had a torn last line; it was fenced off")
+        except MalformedState as error:
+            warnings.append(f"{error.message}; the audit line was not written")
         except OSError as error:
             why = (error.strerror or "failed").lower()
             warnings.append(f"{relative}: the audit line could not be written ({why}); what it would record happened")
@@ -44,10 +49,13 @@ def append(folder: Folder, lines: Sequence[JsonObject], durable: bool) -> tuple[
 def archive(folder: Folder, relative: str, lines: Sequence[JsonObject]) -> list[str]:
     """Append lines to a file of ours in the archive; warnings when it cannot be done."""
     try:
-        directory = folder.path(relative.rpartition("/")[0])
-        if not os.path.isdir(directory):
-            folder.ops.mkdir(directory)
+        directory = relative.rpartition("/")[0]
+        if not os.path.isdir(folder.path(directory)):
+            folder.ops.mkdir(folder.path(directory))
+        folder.require_inside(directory)
         _append(folder.ops, folder.path(relative), b"".join(line(document) for document in lines), False)
+    except MalformedState as error:
+        return [error.message]
     except OSError as error:
         return [f"{relative} could not be written ({(error.strerror or 'failed').lower()})"]
     return []

@@ -126,6 +126,7 @@ class Commit:
         except FileExistsError:
             if exclusive and relative not in self._made:
                 raise
+            self._folder.require_inside(relative)
         else:
             self._made.append(relative)
 

@@ -41,7 +41,7 @@ class Folder:
     def names(self, directory: str) -> list[tuple[str, bool]]:
         """Entries with whether each is a real directory, byte-wise ascending; nothing for a missing directory."""
         try:
-            self._require_inside(directory)
+            self.require_inside(directory)
             return sorted(self.ops.scan(self.path(directory)), key=lambda entry: os.fsencode(entry[0]))
         except (FileNotFoundError, NotADirectoryError):
             return []
@@ -64,7 +64,7 @@ class Folder:
         try:
             directory = relative.rpartition("/")[0]
             if directory:
-                self._require_inside(directory)
+                self.require_inside(directory)
             fd = self._open(relative)
         except (FileNotFoundError, NotADirectoryError):
             return None
@@ -89,7 +89,7 @@ class Folder:
         except OSError as error:
             if error.errno != errno.ELOOP:
                 raise
-        self._require_inside(relative)
+        self.require_inside(relative)
         return self.ops.open(path, flags)
 
     def _read(self, fd: int, relative: str) -> bytes:
@@ -103,8 +103,8 @@ class Folder:
             parts.append(part)
         return b"".join(parts)
 
-    def _require_inside(self, relative: str) -> None:
-        """A link on the way must stay below the root."""
+    def require_inside(self, relative: str) -> None:
+        """A link on the way must stay below the root. Raises ``MalformedState``, ``OSError``."""
         at = ""
         for part in relative.split("/"):
             at = f"{at}/{part}" if at else part

@@ -12,6 +12,7 @@ from chaoscore.adapters.files.interaction import facts as f
 from chaoscore.adapters.files.interaction.folder import Folder, malformed
 from chaoscore.app.interaction_ports import SessionFilter
 from chaoscore.domain.errors import ChaosError
+from chaoscore.domain.interaction.errors import MalformedState
 from chaoscore.domain.interaction.fields import WrongShape
 from chaoscore.domain.interaction.names import command_token, is_id
 from chaoscore.domain.interaction.states import UNFINISHED_SESSIONS
@@ -49,14 +50,32 @@ def document_names(folder: Folder, directory: str) -> list[str]:
     """Names of the documents in ``sessions`` or ``capsules``: what ends in ``.json`` and can be an id."""
     return [
         name[:-5]
-        for name, _ in folder.names(directory)
+        for name, _ in _entries(folder, directory)
         if name.endswith(".json") and is_id(name[:-5])
     ]
 
 
 def decision_names(folder: Folder) -> list[str]:
     """Real directories only, as every peer lists them."""
-    return [name for name, is_directory in folder.names("decisions") if is_directory and is_id(name)]
+    return [name for name, is_directory in _entries(folder, "decisions") if is_directory and is_id(name)]
+
+
+def _entries(folder: Folder, directory: str) -> list[tuple[str, bool]]:
+    """A directory that leads out of the folder lists nothing; ``directory_faults`` says why."""
+    try:
+        return folder.names(directory)
+    except MalformedState:
+        return []
+
+
+def directory_faults(folder: Folder, kind: f.Kind) -> list[str]:
+    try:
+        folder.require_inside(kind)
+    except MalformedState as error:
+        return [error.message]
+    except OSError:
+        return []
+    return []
 
 
 class ScanCatalog:
@@ -83,8 +102,10 @@ class ScanCatalog:
 
     def warnings(self, kind: f.Kind) -> Sequence[str]:
         if kind == "sessions":
-            return _faults(self._sessions)
-        return _faults(self._decisions) if kind == "decisions" else _faults(self._capsules)
+            found = _faults(self._sessions)
+        else:
+            found = _faults(self._decisions) if kind == "decisions" else _faults(self._capsules)
+        return [*directory_faults(self._folder, kind), *found]
 
     def _looked(
         self,

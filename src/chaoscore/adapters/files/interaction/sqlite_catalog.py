@@ -18,6 +18,7 @@ from chaoscore.adapters.files.interaction.folder import Folder
 from chaoscore.adapters.files.interaction.index_db import IndexDb, index_path, remove_index
 from chaoscore.adapters.files.interaction.scan_catalog import (
     decision_names,
+    directory_faults,
     document_names,
     load_facts,
     read_capsule,
@@ -212,7 +213,8 @@ class SqliteCatalog:
     # ----------------------------------------------------------------------------------------- asking
 
     def warnings(self, kind: f.Kind) -> Sequence[str]:
-        return self._db.faults(kind) if self._db is not None else ()
+        found = directory_faults(self._folder, kind)
+        return [*found, *self._db.faults(kind)] if self._db is not None else found
 
     def unfinished_runs(self) -> Sequence[str]:
         return sorted(self._db.unfinished_runs(), key=f.session_order) if self._db is not None else ()

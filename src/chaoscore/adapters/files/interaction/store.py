@@ -24,6 +24,7 @@ from chaoscore.adapters.files.interaction.write_lock import Waiting, WriteLock, 
 from chaoscore.adapters.files.interaction.writer import LockLost, Writer
 from chaoscore.app.interaction_ports import Work
 from chaoscore.app.ports import Clock
+from chaoscore.domain.errors import ChaosError
 from chaoscore.domain.interaction.errors import RuntimeBusy
 
 T = TypeVar("T")
@@ -103,8 +104,14 @@ class FileInteractionStore:
         return tuple(notes)
 
     async def close(self) -> None:
-        await self._in_thread(self._catalog.close)
+        await self._in_thread(self._close)
         self._thread.shutdown(wait=False)
+
+    def _close(self) -> None:
+        with contextlib.suppress(ChaosError):
+            if self.folder.exists():
+                self._writer.write_lagging_index(self._unit())
+        self._catalog.close()
 
     def _now_ms(self) -> int:
         return int(self._clock.now() * 1000)

@@ -6,6 +6,7 @@ may have taken it away, and then the work starts over, or what the peer overwrot
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -33,7 +34,9 @@ from chaoscore.domain.interaction.states import SESSION_TERMINAL
 from chaoscore.domain.json import Json, JsonObject, is_object
 
 _ENTRY_BYTES_LEAST = 150
+_LATE_ENTRIES_MAX = 50_000
 _REAPPLIED_MAX = 5
+_REFRESH_SECONDS = 2.0  # peers break a lock that looks 15 seconds old
 _CHANGING = ("updatedAt", "metadata")
 
 
@@ -60,6 +63,7 @@ class Writer:
         self._clock = clock
         self._hex = hex_digits
         self._locks_bytes_left = 0
+        self._index_lags = False
 
     def make_root(self) -> None:
         """Create the folder, durably. Raises ``StorageError``."""
@@ -109,6 +113,8 @@ class Writer:
         rest = self._lock.published_at + self._settings.settle_seconds - self._clock.monotonic()
         if rest > 0:
             time.sleep(min(rest, self._settings.settle_seconds))
+        if -rest > _REFRESH_SECONDS:
+            self._lock.refresh()
         if not self._lock.is_ours():
             raise LockLost
 
@@ -139,10 +145,21 @@ class Writer:
         out: list[Step] = []
         if not self._stands(pointer) and self._allowed(unit, "active", names.ACTIVE_PATH, pointer):
             out.append(Put(names.ACTIVE_PATH, pretty(pointer), durable=False))
-        table = self._contents(unit)
-        if table is not None and len(table) <= self._settings.limits.index_bytes_max:
+        table = self._contents(unit, self._settings.limits.index_bytes_max // _ENTRY_BYTES_LEAST)
+        self._index_lags = table is None or len(table) > self._settings.limits.index_bytes_max
+        if table is not None and not self._index_lags:
             out.append(Put(names.INDEX_PATH, table, durable=False))
         return out
+
+    def write_lagging_index(self, unit: FileUnit) -> None:
+        """``index.json`` of a large folder, late and outside the lock: nothing needs it to operate. Never raises."""
+        table = self._contents(unit, _LATE_ENTRIES_MAX) if self._index_lags else None
+        if table is not None:
+            commit = Commit(self._folder, [Put(names.INDEX_PATH, table, durable=False)], self._temporary)
+            with contextlib.suppress(ChaosError):
+                commit.prepare()
+                commit.apply()
+                self._index_lags = False
 
     def _stands(self, pointer: JsonObject) -> bool:
         """Whether ``active.json`` already says this; a peer's metadata in it stays."""
@@ -160,9 +177,9 @@ class Writer:
             return False
         return True
 
-    def _contents(self, unit: FileUnit) -> bytes | None:
+    def _contents(self, unit: FileUnit, entries_max: int) -> bytes | None:
         """``index.json``, from pieces that are spelled once per state of a document."""
-        known = self._catalog.contents(self._settings.limits.index_bytes_max // _ENTRY_BYTES_LEAST)
+        known = self._catalog.contents(entries_max)
         if known is None:
             return None
         sessions = {facts.run: facts for facts in known[0]}
