@@ -185,9 +185,6 @@ class _Exchange:
 
     async def read_body(self, bytes_max: int) -> bytes | None:
         """The whole body, ``None`` when it is larger than ``bytes_max``."""
-        declared = header(self.scope, b"content-length")
-        if declared is not None and declared.isdecimal() and int(declared) > bytes_max:
-            return None
         chunks = bytearray()
         while True:
             message = await self._receive()
