@@ -136,12 +136,6 @@ def _pointer(place: _Place | None) -> str:
     return pointer_join(*reversed(tokens))
 
 
-def reference_to_json(reference: Reference | ItemReference) -> JsonObject:
-    if isinstance(reference, ItemReference):
-        return {"$item": reference.path}
-    return {"$from": reference.step, "path": reference.path}
-
-
 def _take(reference: Reference, outputs: Mapping[str, Json]) -> Json:
     name = f"{reference.step}{reference.path}"
     if reference.step not in outputs:
