@@ -102,13 +102,7 @@ class FolderEvidence:
         path = self._settings.schema_dir / schemas.file_name(kind)
         if not os.path.lexists(path):
             return "missing"
-        try:
-            schemas.Schemas(self._settings.schema_dir, True).require(kind, kind, {})
-        except SchemaViolation:
-            return None
-        except MalformedState as error:
-            return error.message
-        return None
+        return schemas.Schemas(self._settings.schema_dir, True).problem(kind)
 
     def violations(self, kind: str, value: Json) -> Sequence[Violation]:
         if not isinstance(value, dict):

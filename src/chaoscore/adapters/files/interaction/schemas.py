@@ -69,6 +69,18 @@ class Schemas:
         except MalformedState:
             return True
 
+    def problem(self, kind: str) -> str | None:
+        """Why the workspace's copy cannot be used; ``None`` when it can, and when there is none."""
+        try:
+            own = self._own(kind)
+            if own is not None:
+                own.violations({})
+        except MalformedState as error:
+            return error.message
+        except BadSchema as error:
+            return str(error)
+        return None
+
     def _own(self, kind: str) -> Schema | None:
         """``None`` when there is none, or when it says what the built-in one says."""
         if kind not in self._workspace:
