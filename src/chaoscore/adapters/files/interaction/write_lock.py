@@ -175,27 +175,23 @@ class WriteLock:
         if not self.has_links:
             return self._create_plain(flags)
         fd = self._ops.open(temporary, flags)
+        kept = False
         try:
             self._write_all(fd)
-            try:
-                self._ops.link(temporary, self.path)
-            except FileExistsError:
-                self._ops.close(fd)
-                return False
-            except OSError as error:
-                if error.errno not in _NO_SUPPORT:
-                    raise
-                self.has_links = False
-                self._ops.close(fd)
-                return self._create_plain(flags)
+            self._ops.link(temporary, self.path)
             self._keep(fd)
-            return True
-        except BaseException:
-            if self._lock_fd != fd:
-                _quietly(lambda: self._ops.close(fd))
-            raise
+            kept = True
+        except FileExistsError:
+            return False
+        except OSError as error:
+            if error.errno not in _NO_SUPPORT:
+                raise
+            self.has_links = False
         finally:
+            if not kept:
+                self._ops.close(fd)
             _quietly(lambda: self._ops.unlink(temporary))
+        return kept or self._create_plain(flags)
 
     def _create_plain(self, flags: int) -> bool:
         """No hard links here: exclusive create and one immediate write; the flock still guards ours."""

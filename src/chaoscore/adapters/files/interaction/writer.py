@@ -35,7 +35,7 @@ from chaoscore.domain.json import Json, JsonObject, is_object
 
 _ENTRY_BYTES_LEAST = 150
 _LATE_ENTRIES_MAX = 50_000
-_REAPPLIED_MAX = 5
+_REAPPLY_SECONDS = 10.0
 _REFRESH_SECONDS = 2.0  # peers break a lock that looks 15 seconds old
 _CHANGING = ("updatedAt", "metadata")
 
@@ -238,9 +238,10 @@ class Writer:
 
     def _reapply(self, unit: FileUnit, steps: Sequence[Step]) -> None:
         """A peer wrote while we did: put back what it overwrote, lock entries one by one."""
-        for _ in range(_REAPPLIED_MAX):
+        deadline = self._clock.monotonic() + _REAPPLY_SECONDS
+        while self._clock.monotonic() < deadline:
             if not self._lock.is_ours() and self._lock.republish() is not None:
-                self._clock_wait()
+                time.sleep(self._settings.settle_seconds)
                 continue
             lost = [step for step in steps if isinstance(step, Put) and self._is_lost(step)]
             mended = [self._mended(unit, step) for step in lost]
@@ -252,9 +253,6 @@ class Writer:
             if self._lock.is_ours():
                 return
         unit.warnings.append("another process kept taking the write lock away; the next operation heals what was lost")
-
-    def _clock_wait(self) -> None:
-        time.sleep(self._settings.settle_seconds)
 
     def _is_lost(self, step: Put) -> bool:
         try:
