@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     listing.add_argument("--state", metavar="STATE", help="only runs in this state")
     listing.add_argument("--command", dest="source_command", metavar="COMMAND", help="only runs of this command")
     listing.add_argument("--ready", action="store_true", help="only runs that can be resumed")
-    listing.add_argument("--limit", type=whole(1, 500), metavar="N", help="1 to 500 (50)")
+    listing.add_argument("--limit", type=whole(1, 500), metavar="N", help="1 to 500 (20)")
     listing.add_argument("--cursor", metavar="CURSOR", help="continue where an earlier list ended")
     add_interaction_options(parser)
 
