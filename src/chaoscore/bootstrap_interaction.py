@@ -6,6 +6,7 @@ the other's parts. Names concrete adapters; nothing else of the product does, bu
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 from collections.abc import AsyncIterator
@@ -34,15 +35,17 @@ if TYPE_CHECKING:
     from chaoscore.settings.doctor import DoctorSettings
 
 
+log = logging.getLogger(__name__)
+
+
 @dataclass(frozen=True, slots=True)
 class Interactions:
-    """The runtime of one process over one folder. ``start_warnings`` tells what could not be done at the start."""
+    """The runtime of one process over one folder."""
 
     settings: InteractionSettings
     service: InteractionService
     tools: InteractionTools
     resources: InteractionResources
-    start_warnings: tuple[str, ...]
 
 
 @asynccontextmanager
@@ -61,8 +64,10 @@ async def open_interactions(settings: InteractionSettings, *, start: bool = True
     service = InteractionService(store, limits, settings.answer_bridge)
     resources = InteractionResources(service, FolderFeed(settings.root, clock, limits.document_bytes_max), order)
     warnings = store.start() if start else ()
+    for warning in (*settings.warnings, *warnings) if start else ():
+        log.warning("%s", warning)
     try:
-        yield Interactions(settings, service, InteractionTools(service, order), resources, warnings)
+        yield Interactions(settings, service, InteractionTools(service, order), resources)
     finally:
         await resources.close()
         await service.close()
@@ -89,14 +94,9 @@ def interaction_definition(runtime: Interactions) -> ServerDefinition:
 
 async def serve_interaction_stdio(settings: InteractionSettings, fds: WireFds | None = None) -> None:
     """Serve one client over standard input and output until it goes; ``fds`` when they were moved away already."""
-    import logging
-
     from chaoscore.adapters.mcp import stdio
 
-    log = logging.getLogger(__name__)
     async with open_interactions(settings) as runtime:
-        for warning in (*settings.warnings, *runtime.start_warnings):
-            log.warning("%s", warning)
         log.info(
             "serving %s, schemas in %s, workspace schemas %s",
             settings.root,

@@ -196,6 +196,7 @@ def forget_answers(repository: Repository) -> None:
 
 
 LEASE = {"state": "running", "commandRunId": "RUN-none", "leaseExpiresAt": "2020-01-01T00:00:00.000Z"}
+DEEP = '{"metadata": {"contentHash": "x", "b": ' + '{"a": ' * 700 + "1" + "}" * 702
 DAMAGES: list[tuple[Damage, str, str]] = [
     (put("active.json", "{"), "IR-ROOT-POINTER-ACTIVEJSON", "ERROR"),
     (put("index.json", "\ufeff{}"), "IR-ROOT-POINTER-INDEXJSON", "ERROR"),
@@ -210,6 +211,8 @@ DAMAGES: list[tuple[Damage, str, str]] = [
     (patch("sessions/RUN-2.json", extra=1), "IR-ARTIFACT-INVALID-RUN-2.json", "ERROR"),
     (put("decisions/D3/decision.json", "{}"), "IR-ARTIFACT-MALFORMED-D3/decision.json", "ERROR"),
     (put("decisions/D2/response.json", "nope"), "IR-ARTIFACT-MALFORMED-D2/response.json", "ERROR"),
+    (put("capsules/RUN-9.json", DEEP), "IR-ARTIFACT-MALFORMED-RUN-9.json", "ERROR"),
+    (put("decisions/D2/decision.json", DEEP), "IR-ARTIFACT-MALFORMED-D2/decision.json", "ERROR"),
     (put("capsules/RUN-2.json", "[]"), "IR-ARTIFACT-MALFORMED-RUN-2.json", "ERROR"),
     (put("decisions/D3/response.json", '{"a": 1}'), "IR-ARTIFACT-MALFORMED-D3/response.json", "ERROR"),
     (remove("sessions/RUN-3.json"), "IR-DECISION-ORPHAN-D3", "WARN"),
@@ -233,6 +236,7 @@ DAMAGES: list[tuple[Damage, str, str]] = [
     (patch("capsules/RUN-2.json", nextStep=""), "IR-CAPSULE-NONEXTSTEP-RUN-2", "WARN"),
     (patch("capsules/RUN-2.json", answeredDecisionIds=["DEC-no"]), "IR-CAPSULE-DEC-MISSING-RUN-2-DEC-no", "WARN"),
     (patch("capsules/RUN-2.json", requiredArtifacts=["nope.md"]), "IR-CAPSULE-ARTIFACT-MISSING-RUN-2", "WARN"),
+    (patch("capsules/RUN-2.json", requiredArtifacts=["a\0b"]), "IR-CAPSULE-ARTIFACT-MISSING-RUN-2", "WARN"),
     (patch("capsules/RUN-2.json", requiredArtifacts=["../../etc"]), "IR-CAPSULE-ARTIFACT-MISSING-RUN-2", "WARN"),
     (remove("sessions/RUN-2.json"), "IR-CAPSULE-ORPHAN-RUN-2", "WARN"),
     (put("runners/R.json", "{"), "IR-RUNNER-MALFORMED-R.json", "ERROR"),
@@ -241,6 +245,7 @@ DAMAGES: list[tuple[Damage, str, str]] = [
     (put("runners/R.json", json.dumps({**LEASE, "leaseExpiresAt": None})), "IR-RUNNER-LIVE-R", "INFO"),
     (put(".runtime.lock", ""), "IR-WRITELOCK-UNREADABLE", "WARN"),
     (put(".runtime.lock", '{"pid": 4194304, "at": 1}'), "IR-WRITELOCK-DEAD", "INFO"),
+    (lambda repository: os.mkfifo(repository.root / ".runtime.lock"), "IR-WRITELOCK-UNREADABLE", "WARN"),
     (lambda repository: (repository.root / ".runtime.lock").mkdir(), "IR-WRITELOCK-BLOCKED", "BLOCKER"),
     (patch("active.json", pendingDecisionIds=[]), "IR-ACTIVE-DRIFT", "WARN"),
     (append_audit("not json\n"), "IR-AUDIT-MALFORMED", "WARN"),

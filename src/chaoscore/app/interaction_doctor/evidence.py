@@ -37,7 +37,7 @@ class Line:
 class WriteLockFacts:
     """``.runtime.lock`` as it stands. ``holder`` in words."""
 
-    state: Literal["free", "held", "dead", "unreadable", "not-a-file"]
+    state: Literal["free", "held", "dead", "unreadable", "directory"]
     holder: str = ""
     seconds: float = 0.0
 

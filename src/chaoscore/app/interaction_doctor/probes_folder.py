@@ -159,13 +159,13 @@ def write_lock(context: Context) -> Iterator[Finding]:
             (path,),
         )
     else:
-        blocks = facts.state == "not-a-file"
+        blocks = facts.state == "directory"
         yield Finding(
             f"IR-WRITELOCK-{'BLOCKED' if blocks else 'UNREADABLE'}",
             "BLOCKER" if blocks else "WARN",
             "write-lock",
             "nobody can take the write lock" if blocks else "the write lock cannot be read",
-            f"{path} is no file, so nothing can be written"
+            f"{path} is a directory, so nothing can be written"
             if blocks
             else f"{path} says nothing that can be understood; the next writer takes it over after a moment",
             (path,),

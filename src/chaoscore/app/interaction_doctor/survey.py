@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 from chaoscore.app.interaction_doctor.evidence import Document, Evidence, Kind
@@ -116,15 +117,14 @@ def survey(evidence: Evidence, now_ms: int, validate: bool) -> Survey:
         for document in evidence.documents("response")
     }
     for document in evidence.documents("decision"):
-        decision = reader.read("decision", document, Decision.from_json)
-        if decision is not None:
-            facts = _decision(document, decision, responses, now_ms)
+        facts = reader.read("decision", document, partial(_decision, document, responses, now_ms))
+        if facts is not None:
             out.decisions[facts.name] = facts
             out.by_run.setdefault(facts.run, []).append(facts)
     for document in evidence.documents("capsule"):
-        capsule = reader.read("capsule", document, lambda value: fields.required_object(value, "a capsule"))
+        capsule = reader.read("capsule", document, partial(_capsule, document))
         if capsule is not None:
-            out.capsules[document.name] = _capsule(document, capsule)
+            out.capsules[document.name] = capsule
     _locks(evidence, out, reader)
     for document in evidence.documents("runner"):
         lease = document.value
@@ -164,7 +164,9 @@ class _Reader:
             return parse(document.value)
         except fields.WrongShape as error:
             self.malformed(kind, document, str(error))
-            return None
+        except RecursionError:
+            self.malformed(kind, document, "it is nested too deeply")
+        return None
 
     def malformed(self, kind: str, document: Document, why: str) -> None:
         self._out.malformed += 1
@@ -195,8 +197,9 @@ class _Reader:
 
 
 def _decision(
-    document: Document, decision: Decision, responses: Mapping[str, Response | None], now_ms: int
+    document: Document, responses: Mapping[str, Response | None], now_ms: int, value: Json
 ) -> DecisionFacts:
+    decision = Decision.from_json(value)
     response = responses.get(document.name)
     answer_fault = mismatch = None
     if response is not None and decision.state == "waiting":
@@ -222,7 +225,8 @@ def _decision(
     )
 
 
-def _capsule(document: Document, capsule: JsonObject) -> CapsuleFacts:
+def _capsule(document: Document, value: Json) -> CapsuleFacts:
+    capsule = fields.required_object(value, "a capsule")
     return CapsuleFacts(
         document.name,
         document.path,

@@ -141,6 +141,8 @@ class InteractionResources:
                     started = True
             except (ChaosError, OSError) as error:
                 log.warning("changes of the interactions folder cannot be seen: %s", error)
+            except Exception:
+                log.exception("looking for changes failed unexpectedly")
             await asyncio.sleep(self._poll_seconds)
 
     def _tell(self, changed: Changed) -> None:

@@ -119,8 +119,10 @@ class FolderEvidence:
         path = f"{self.root}/{LOCK_NAME}"
         try:
             found = os.lstat(path)
+            if stat.S_ISDIR(found.st_mode):
+                return WriteLockFacts("directory")
             if not stat.S_ISREG(found.st_mode):
-                return WriteLockFacts("not-a-file")
+                return WriteLockFacts("unreadable")
             with open(path, "rb") as file:
                 record = json.loads(file.read(4_096))
             pid, at = int(record["pid"]), float(record["at"])
@@ -184,12 +186,12 @@ class FolderEvidence:
 
 def _entry(base: Path, path: str) -> EntryKind:
     """What stands at a path below ``base``; nothing outside it is ever looked into."""
-    full = os.path.normpath(base / path)
-    root = os.path.realpath(base)
-    real = os.path.realpath(full)
-    if path and real != root and not real.startswith(root.rstrip(os.sep) + os.sep):
-        return "leads-out"
     try:
+        full = os.path.normpath(base / path)
+        root = os.path.realpath(base)
+        real = os.path.realpath(full)
+        if path and real != root and not real.startswith(root.rstrip(os.sep) + os.sep):
+            return "leads-out"
         mode = os.stat(full).st_mode
     except (OSError, ValueError):
         return "absent"
