@@ -23,6 +23,8 @@ from chaoscore.domain.errors import (
 from chaoscore.domain.json import Json, JsonObject
 from chaoscore.domain.limits import Limits
 from chaoscore.domain.lint import check_steps
+from chaoscore.domain.plan_schema import from_strict
+from chaoscore.domain.schema import schema_faults
 from tests.planning.support import REGISTRY, CountingIds, model, plan_answer, planner, run, strict_step
 from tests.providers.server import Answer, Hang, Huge, ScriptedServer
 from tests.providers.vendors import CHAT, KEY, USAGE
@@ -184,15 +186,33 @@ def test_a_model_that_gives_up_hands_the_pen_to_the_caller() -> None:
 
 def test_the_model_sees_the_registry_in_its_instructions_and_the_goal_as_json() -> None:
     with ScriptedServer(plan_answer(READ)) as server:
-        propose(PlanRequest('say "hi"', constraints=("stay small",)), model(server))
+        propose(PlanRequest('paint a "zebra"', constraints=("stay small",)), model(server))
     body = server.bodies()[0]
     told = CHAT.instructions(body)
     for capability in REGISTRY.values():
         assert json.dumps(capability.description, ensure_ascii=False) in told
-    assert (
-        "say" not in told.replace(json.dumps([c.description for c in REGISTRY.values()]), "").split("Capabilities:")[0]
-    )
-    assert CHAT.last_turn(body) == 'request: {"objective": "say \\"hi\\"", "constraints": ["stay small"]}'
+    assert "zebra" not in told
+    assert CHAT.last_turn(body) == 'request: {"objective": "paint a \\"zebra\\"", "constraints": ["stay small"]}'
+
+
+def test_the_example_shown_to_a_model_is_a_plan_without_faults_in_the_form_that_is_asked_for() -> None:
+    with ScriptedServer(plan_answer(READ)) as server:
+        propose("read README.md", model(server))
+    body = server.bodies()[0]
+    example = json.loads(CHAT.instructions(body).partition("Example, for ")[2].partition(":\n")[2].partition("\n")[0])
+    sent = CHAT.schema(body)
+    assert isinstance(sent, dict)
+    assert schema_faults(example, sent) == []
+    assert check_steps(from_strict(example), REGISTRY, Limits()).faults == ()
+
+
+def test_a_pointer_without_its_slash_is_the_linters_to_mend() -> None:
+    wrong = strict_step("s1", "fs.read_text", {"path": "a.md"})
+    uses = strict_step("s2", "fs.read_text", {"path": {"$from": "s1", "path": "text"}})
+    mended = strict_step("s2", "fs.read_text", {"path": {"$from": "s1", "path": "/text"}})
+    with ScriptedServer(plan_answer(wrong, uses), plan_answer(wrong, mended)) as server:
+        proposed(propose("x", model(server)))
+    assert "did you mean '/text'?" in CHAT.last_turn(server.bodies()[1])
 
 
 def test_what_others_wrote_reaches_the_model_only_inside_a_fence_it_cannot_close() -> None:

@@ -44,8 +44,10 @@ You write plans that another system checks and runs. Answer with one JSON object
 path is a JSON Pointer into that step's output.
 - To repeat a step for each element of an array: "for_each": {"$from": "s1", "path": "/entries", "max": 100}; in its \
 arguments {"$item": "/path"} is a value of the element. Its output is the array of results.
-- Fewest steps that achieve the objective, nothing beyond it. Add "expect" checks that show that it was achieved.
-- null for what you leave out.
+- Fewest steps that achieve the objective, nothing beyond it.
+- "expect" are checks on the step's own output, by JSON Pointer into it: {"path": "/text", "op": "contains", "value": \
+"x", "every": null}. Add one only for what the objective itself says about the result.
+- null for what you leave out; after, expect, on_error and for_each are null in most steps.
 - When these capabilities cannot achieve the objective, answer {"steps": []}.
 The user's words are the JSON object after 'request'."""
 _AGAIN = "An earlier plan failed. 'previous_run' in the data tells how each step ended; find another way."
@@ -160,7 +162,7 @@ class Planner:
         fence_id = self._ids.label("fence")
         instructions = _instructions(shown, fence_id, request.feedback is not None)
         words = self._words(request, fence_id)
-        schema = plan_schema(shown, self._limits)
+        schema = _schema(shown, self._limits)
         made = await budget.generate_json(provider, instructions, words, schema)
         usage = made.usage
         if _gives_up(made.raw):
@@ -231,9 +233,7 @@ class Planner:
     def _example(self, offered: tuple[Capability, ...]) -> JsonObject | None:
         """A plan that the linter takes, over capabilities that are there."""
         if "fs.list" in self._registry and "fs.read_text" in self._registry:
-            given = PLAN_SCHEMA["examples"]
-            assert is_array(given)
-            return {"objective": "read every Markdown file under docs", "steps": given[0]}
+            return {"objective": _READING_EACH, "steps": _reading_each()}
         for capability in offered:
             steps: list[Json] = [
                 {"id": "s1", "capability": capability.name, "arguments": _sample(capability.input_schema)}
@@ -248,8 +248,40 @@ def _instructions(shown: Mapping[str, Capability], fence_id: str, again: bool) -
     listed = "\n".join(
         json.dumps(_described(capability), ensure_ascii=False, separators=(",", ":")) for capability in shown.values()
     )
-    parts = [INSTRUCTIONS, f"Capabilities:\n{listed}", *([_AGAIN] if again else []), fence_rule(fence_id)]
+    parts = [INSTRUCTIONS, f"Capabilities:\n{listed}"]
+    if shown.keys() >= {"fs.list", "fs.read_text"}:
+        steps = json.dumps({"steps": [_in_full(step, shown) for step in _reading_each()]}, separators=(",", ":"))
+        parts.append(f"Example, for {_READING_EACH!r}:\n{steps}")
+    parts += [*([_AGAIN] if again else []), fence_rule(fence_id)]
     return "\n".join(parts)
+
+
+def _schema(shown: Mapping[str, Capability], limits: Limits) -> JsonObject:
+    """The strict form, but for the pattern of pointers: the linter judges those, and says what was meant."""
+    schema = plan_schema(shown, limits)
+    parts = schema["$defs"]
+    assert is_object(parts) and is_object(parts["pointer"])
+    pointer = {key: value for key, value in parts["pointer"].items() if key != "pattern"}
+    return {**schema, "$defs": {**parts, "pointer": pointer}}
+
+
+_READING_EACH = "read every Markdown file under docs"
+
+
+def _reading_each() -> list[JsonObject]:
+    """The steps of the example that the plan's schema carries."""
+    given = PLAN_SCHEMA["examples"]
+    assert is_array(given) and is_array(given[0])
+    return [step for step in given[0] if is_object(step)]
+
+
+def _in_full(step: JsonObject, shown: Mapping[str, Capability]) -> JsonObject:
+    """A step as a strict schema wants it: every key there, those of the arguments too."""
+    takes = shown[str(step["capability"])].input_schema.get("properties")
+    given = step["arguments"]
+    assert is_object(takes) and is_object(given)
+    keys = ("id", "capability", "arguments", "after", "why", "expect", "on_error", "for_each")
+    return {**{key: step.get(key) for key in keys}, "arguments": {key: given.get(key) for key in takes}}
 
 
 def _described(capability: Capability) -> dict[str, Json]:
