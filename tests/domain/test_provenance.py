@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 
-from chaoscore.domain.json import Json
+from chaoscore.domain.capability import Capability, Sink
+from chaoscore.domain.json import Json, JsonObject
 from chaoscore.domain.limits import Limits
 from chaoscore.domain.lint import check_steps
 from chaoscore.domain.plan import Reference, StepFacts, dependencies
@@ -102,9 +103,18 @@ def test_a_part_of_a_sink_and_the_whole_around_one_are_sinks_too() -> None:
     assert facts(step("any", "open.any"), whole)["send"].untrusted_sinks == ("/to",)
 
 
-def test_a_name_that_only_begins_like_a_sink_is_none() -> None:
-    near = step("any", "open.any", {"urls": taken("page", "/body"), "url2": taken("page", "/body")})
-    assert facts(PAGE, near)["any"].untrusted_sinks == ()
+def test_the_whole_around_a_sink_is_one_and_a_name_that_only_begins_like_it_is_none() -> None:
+    post = Capability("hook.post", "", "high", {"type": "object"}, {}, sinks=(Sink("/target/url", "url"),))
+
+    def sinks(arguments: JsonObject) -> tuple[str, ...]:
+        plan = [PAGE, step("post", "hook.post", arguments)]
+        return check_steps(plan, {**CAPABILITIES, "hook.post": post}, LIMITS).facts["post"].untrusted_sinks
+
+    body = taken("page", "/body")
+    assert sinks({"target": body}) == ("/target",)
+    assert sinks({"target": {"url": body}}) == ("/target/url",)
+    assert sinks({"target": {"url": [body]}}) == ("/target/url/0",)
+    assert sinks({"target": {"url2": body}, "targe": body, "targets": body, "url": body}) == ()
 
 
 def test_items_carry_what_their_array_carries() -> None:
