@@ -14,7 +14,7 @@ from chaoscore.domain.limits import Limits
 LogLevel = Literal["debug", "info", "warning", "error", "silent"]
 LogStream = Literal["stderr", "stdout"]
 
-PROVIDERS = ("openai", "anthropic")
+PROVIDERS = ("openai", "anthropic", "none")
 LOG_LEVELS: tuple[LogLevel, ...] = ("debug", "info", "warning", "error", "silent")
 LOG_STREAMS: tuple[LogStream, ...] = ("stderr", "stdout")
 
