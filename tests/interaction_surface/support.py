@@ -89,6 +89,7 @@ class Wire:
         assert self.process.stdin and self.process.stdout and self.process.stderr
         self._in, self._out, self._err = self.process.stdin, self.process.stdout, self.process.stderr
         self._buffer = b""
+        self.heard: list[Message] = []
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._out, selectors.EVENT_READ)
         self.request(message("initialize", INITIALIZE, id="init"))
@@ -113,8 +114,11 @@ class Wire:
         return value
 
     def request(self, body: Message) -> Message:
+        """The answer; notifications that come before it are kept in ``heard``."""
         self.send(body)
-        return self.receive()
+        while "method" in (answer := self.receive()):
+            self.heard.append(answer)
+        return answer
 
     def tool(self, name: str, **arguments: object) -> Message:
         """The envelope, as the text of the result says it."""

@@ -40,7 +40,7 @@ def test_a_quiet_folder_tells_nothing_and_a_change_tells_the_document_and_the_li
     async def scenario() -> None:
         bench = Bench(tmp_path)
         feed = FolderFeed(bench.root, SystemClock(), 1 << 20)
-        await feed.start()
+        feed.start()
         assert (await feed.changes()).uris() == []
         (bench.root / "sessions").mkdir(parents=True)
         (bench.root / "sessions/RUN-1.json").write_text("{}")
@@ -62,7 +62,7 @@ def test_a_clock_that_jumps_back_hides_no_change(tmp_path: Path) -> None:
         bench = Bench(tmp_path)
         (bench.root / "sessions").mkdir(parents=True)
         feed = FolderFeed(bench.root, clock, 1 << 20)
-        await feed.start()
+        feed.start()
         clock.seconds -= 3_600
         (bench.root / "sessions/RUN-1.json").write_text("{}")
         assert "chaos://interactions/sessions/RUN-1" in (await feed.changes()).uris()

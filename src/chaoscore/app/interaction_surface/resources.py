@@ -28,6 +28,7 @@ MIME_TYPE = "application/json"
 POLL_SECONDS = 0.5
 _PAGED = ("locks", "sessions")
 _SCHEME = "chaos://"
+_UNSEEN = "changes of the interactions folder cannot be seen"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +50,8 @@ class Changed:
 class ChangeFeed(Protocol):
     """What anybody changed in the store, in whatever process."""
 
-    async def start(self) -> None:
-        """Changes count from now on."""
+    def start(self) -> None:
+        """Changes count from now on. At once: whoever subscribed hears of everything after the answer."""
         ...
 
     async def changes(self) -> Changed:
@@ -104,6 +105,10 @@ class InteractionResources:
         key = next(self._keys)
         self._watchers[key] = watcher
         if self._polling is None:
+            try:
+                self._feed.start()
+            except (ChaosError, OSError) as error:
+                log.warning("%s: %s", _UNSEEN, error)
             self._polling = asyncio.get_running_loop().create_task(self._poll())
         return lambda: self._forget(key)
 
@@ -131,16 +136,11 @@ class InteractionResources:
 
     async def _poll(self) -> None:
         """Until nobody watches. A folder that cannot be looked at now may be later."""
-        started = False
         while True:
             try:
-                if started:
-                    self._tell(await self._feed.changes())
-                else:
-                    await self._feed.start()
-                    started = True
+                self._tell(await self._feed.changes())
             except (ChaosError, OSError) as error:
-                log.warning("changes of the interactions folder cannot be seen: %s", error)
+                log.warning("%s: %s", _UNSEEN, error)
             except Exception:
                 log.exception("looking for changes failed unexpectedly")
             await asyncio.sleep(self._poll_seconds)

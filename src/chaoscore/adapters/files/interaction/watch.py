@@ -50,13 +50,15 @@ class FolderFeed:
         self._seen: _Seen | None = None
         self._rest_until = 0.0
 
-    async def start(self) -> None:
-        self._seen = await asyncio.to_thread(self._first)
+    def start(self) -> None:
+        """A dozen system calls and one small read."""
+        self._seen = None
+        self._seen = self._first()
 
     async def changes(self) -> Changed:
         if self._seen is None:
-            await self.start()
-            return Changed()
+            self.start()
+            return Changed(anything=True)
         return await asyncio.to_thread(self._next, self._seen)
 
     def _now_ns(self) -> int:
