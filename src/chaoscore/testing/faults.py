@@ -24,15 +24,16 @@ class Crash(BaseException):
 class FaultInjector:
     """Counts the calls that go through it and fails the one with number ``fail_at`` (from 1); 0 only counts.
 
-    ``fault`` makes what is raised. ``lasting`` fails every later call too; otherwise the fault is over after one call.
-    ``when`` tells whether the failing call has its effect first (``after``): a crash can come right behind a commit.
+    ``fault`` makes what is raised, given the name of the call. ``lasting`` fails every later call too; otherwise the
+    fault is over after one call. ``when`` tells whether the failing call has its effect first (``after``): a crash can
+    come right behind a commit.
     """
 
     def __init__(
         self,
         fail_at: int = 0,
         *,
-        fault: Callable[[], BaseException] = Crash,
+        fault: Callable[[str], BaseException] = Crash,
         lasting: bool = False,
         when: When = "before",
         only: Callable[[str], bool] = lambda name: True,
@@ -48,16 +49,18 @@ class FaultInjector:
         self._guard = threading.Lock()
 
     def wrap(self, target: Any, *, inner: Iterable[str] = ()) -> Any:
-        """A stand-in for ``target``. What its methods named in ``inner`` return is wrapped as well."""
-        return _Stand(target, self, frozenset(inner))
+        """A stand-in for ``target``. What its methods named in ``inner`` return is wrapped as well; calls of that are
+        named after both, as in ``connect.execute SELECT 1``."""
+        return _Stand(target, self, frozenset(inner), "")
 
     def call(self, name: str, work: Callable[[], Any]) -> Any:
         fails = self._count(name)
         if fails and (self._when == "before" or self._over()):
-            raise self._fault()
+            raise self._fault(name)
         result = work()
         if fails:
-            raise self._fault()
+            del result  # a traceback must not keep alive what a dead process would not hold
+            raise self._fault(name)
         return result
 
     def _over(self) -> bool:
@@ -78,10 +81,11 @@ class FaultInjector:
 class _Stand:
     """Looks like the target; every method call is counted."""
 
-    def __init__(self, target: Any, injector: FaultInjector, inner: frozenset[str]) -> None:
+    def __init__(self, target: Any, injector: FaultInjector, inner: frozenset[str], prefix: str) -> None:
         self._target = target
         self._injector = injector
         self._inner = inner
+        self._prefix = prefix
 
     def __getattr__(self, name: str) -> Any:
         member = getattr(self._target, name)
@@ -89,9 +93,11 @@ class _Stand:
             return member
 
         def call(*arguments: Any, **named: Any) -> Any:
-            what = f"{name} {arguments[0]}"[:80] if arguments and isinstance(arguments[0], str) else name
+            what = self._prefix + name
+            if arguments and isinstance(arguments[0], str):
+                what = f"{what} {arguments[0]}"[:80]
             result = self._injector.call(what, lambda: member(*arguments, **named))
-            return self._injector.wrap(result) if name in self._inner else result
+            return _Stand(result, self._injector, frozenset(), f"{name}.") if name in self._inner else result
 
         return call
 

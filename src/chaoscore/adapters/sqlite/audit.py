@@ -11,6 +11,7 @@ import re
 import sqlite3
 from collections.abc import Iterator, Sequence
 
+from chaoscore.adapters.sqlite.audit_finder import newest_events
 from chaoscore.adapters.sqlite.chain import Chain, Entry, entries
 from chaoscore.adapters.sqlite.codec import MalformedText, decode_object, encode
 from chaoscore.adapters.sqlite.database import Database, Transaction
@@ -59,19 +60,15 @@ class SqliteAuditStore:
         whose id it showed to the caller of this."""
         if principal is not None and principal.is_anonymous and run is None:
             return ()
-        conditions, values = ["seq < ?"], [before if before is not None else 2**62]
-        parameters: list[str | int] = list(values)
-        for column, wanted in (("principal", principal.key if principal else None), ("run", run)):
-            if wanted is not None:
-                conditions.append(f"{column} = ?")
-                parameters.append(wanted)
-        # the plus keeps SQLite from the wide index where the narrow one will do
-        where = " AND ".join(c if c != "principal = ?" or run is None else "+" + c for c in conditions)
-        statement = f"SELECT seq, body FROM audit WHERE {where} ORDER BY seq DESC LIMIT ?"  # noqa: S608
+        limit = max(1, min(limit, TAIL_MAX))
+        below = before if before is not None else 2**62
+        name = principal.key if principal is not None else None
 
         def work(connection: sqlite3.Connection) -> tuple[tuple[int, JsonObject], ...]:
-            rows = connection.execute(statement, (*parameters, max(1, min(limit, TAIL_MAX)))).fetchall()
-            return tuple((int(seq), _shown(body)) for seq, body in rows)
+            connection.execute("BEGIN")
+            rows = newest_events(connection, name, run, limit, below)
+            connection.execute("COMMIT")
+            return tuple((seq, _shown(body)) for seq, body in rows)
 
         return await self._database.read(work)
 
@@ -88,6 +85,7 @@ class SqliteAuditStore:
             # The head first: the chain may grow meanwhile, and must then still contain it.
             head = self._chain.read_head()
             connection = self._opening.reader()
+            connection.text_factory = _any_text
             try:
                 return self._walk(connection, head)
             finally:
@@ -175,6 +173,11 @@ def _chained(connection: sqlite3.Connection) -> Iterator[ChainedEvent]:
         for seq, principal, run, body, mac in rows:
             yield ChainedEvent(seq, _honest_body(Entry(principal, run, body)), mac if isinstance(mac, str) else "")
         last = rows[-1][0]
+
+
+def _any_text(raw: bytes) -> str:
+    """Text that is not UTF-8 was written by somebody else, and must read as something that no link fits."""
+    return raw.decode("utf-8", "backslashreplace")
 
 
 def _honest_body(entry: Entry) -> str:

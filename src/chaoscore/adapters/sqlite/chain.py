@@ -22,7 +22,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from chaoscore.adapters.sqlite.codec import encode
+from chaoscore.adapters.sqlite.audit_finder import note_written
+from chaoscore.adapters.sqlite.codec import encode_fact
 from chaoscore.adapters.sqlite.database import Transaction
 from chaoscore.adapters.sqlite.disk import Disk
 from chaoscore.app.ports import Ids
@@ -53,7 +54,7 @@ class Entry(NamedTuple):
 
 def entries(events: Sequence[AuditEvent]) -> list[Entry]:
     """Written out before any lock is held. Raises ``ValueError`` for what is not JSON."""
-    return [Entry(event.principal, event.run, encode(_slim(event))) for event in events]
+    return [Entry(event.principal, event.run, encode_fact(_slim(event))) for event in events]
 
 
 def _slim(event: AuditEvent) -> dict[str, Json]:
@@ -156,16 +157,25 @@ class Chain:
             raise self.problem or self._lost(f"{str(self.key_path)!r} was not read")
         head = transaction.head
         if head is None:
-            row = transaction.execute(_NEWEST).fetchone()
-            head = transaction.base = Checkpoint(row[0], row[1]) if row is not None else Checkpoint(0, GENESIS)
+            # The last one written here, unless another process has gone on since: then its place is taken already.
+            head = transaction.base = self._last or _newest(transaction)
+            try:
+                self._extend(transaction, self._keyed, head, new)
+                return
+            except sqlite3.IntegrityError:
+                head = transaction.base = _newest(transaction)
+        self._extend(transaction, self._keyed, head, new)
+
+    def _extend(self, transaction: Transaction, key: hmac.HMAC, head: Checkpoint, new: Sequence[Entry]) -> None:
         seq, mac = head.seq, head.mac
         for principal, run, body in new:
             seq, previous = seq + 1, mac
-            keyed = self._keyed.copy()
+            keyed = key.copy()
             keyed.update(f"{previous}\n{seq}\n{body}".encode())
             mac = keyed.hexdigest()
             transaction.execute(_INSERT, (seq, principal, run, body, mac))
         transaction.head = Checkpoint(seq, mac)
+        note_written(transaction.execute, head.seq, seq)
 
     # -- the head --------------------------------------------------------------------------------------------
 
@@ -213,6 +223,11 @@ class Chain:
         if file is not None:
             with contextlib.suppress(OSError):
                 self._disk.close(file)
+
+
+def _newest(transaction: Transaction) -> Checkpoint:
+    row = transaction.execute(_NEWEST).fetchone()
+    return Checkpoint(row[0], row[1]) if row is not None else Checkpoint(0, GENESIS)
 
 
 def _fingerprint(key: bytes) -> str:

@@ -34,6 +34,15 @@ def encode(value: Json) -> str:
     return raw.decode("utf-8")
 
 
+def encode_fact(value: Json) -> str:
+    """As ``encode``, for what the system itself says in its audit: twice as fast, because a NaN, which it never says,
+    would become ``null`` instead of an error."""
+    try:
+        return orjson.dumps(value, option=_OPTIONS).decode("utf-8")
+    except TypeError:
+        return " " + _standard(value)
+
+
 def decode(text: object) -> Json:
     """Inverse of ``encode``. Raises ``MalformedText`` for anything else."""
     if not isinstance(text, str):

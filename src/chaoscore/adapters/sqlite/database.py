@@ -11,6 +11,7 @@ broken, and the next call begins with a new one.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import sqlite3
 from collections.abc import Callable
@@ -63,6 +64,7 @@ class Database:
         self._after_commit = after_commit
         self._writing: sqlite3.Connection | None = None
         self._reading: sqlite3.Connection | None = None
+        self._unclosed: list[sqlite3.Connection] = []  # each may still hold SQLite's lock
         self._written: tuple[int, int] | None = None
         self._read_from: tuple[int, int] | None = None
         self._prepared = False
@@ -109,10 +111,7 @@ class Database:
             elif jobs:
                 self._together(jobs)
         finally:
-            try:
-                self._turnstile.leave()
-            except OSError:
-                self._turnstile.close()  # closing lets go as well
+            self._turnstile.leave()
 
     def _alone(self, job: Job[Write]) -> None:
         try:
@@ -177,6 +176,9 @@ class Database:
     def _connection(self) -> sqlite3.Connection:
         """The writing connection, to the file that stands at the path now."""
         identity = self._standing()
+        while self._unclosed:
+            self._unclosed[-1].close()
+            self._unclosed.pop()
         if self._writing is None:
             self._writing, self._written = self._opening.writer(), identity
         elif identity != self._written:
@@ -207,12 +209,13 @@ class Database:
 
     def _drop_writing(self) -> None:
         connection, self._writing = self._writing, None
-        if connection is not None:
-            connection.close()
+        if connection is not None and not _closed(connection):
+            self._unclosed.append(connection)
 
     def _end_writing(self) -> None:
         self._drop_writing()
-        self._turnstile.close()
+        with contextlib.suppress(OSError):
+            self._turnstile.close()
 
     def _fail(self, jobs: list[Job[Write]], error: BaseException) -> None:
         for job in jobs:
@@ -254,7 +257,16 @@ class Database:
     def _end_reading(self) -> None:
         connection, self._reading = self._reading, None
         if connection is not None:
-            connection.close()
+            _closed(connection)
+
+
+def _closed(connection: sqlite3.Connection) -> bool:
+    """Whether it could be closed; what fails in closing has no effect on what was committed."""
+    try:
+        connection.close()
+    except sqlite3.Error:
+        return False
+    return True
 
 
 def _is_busy(error: BaseException) -> bool:

@@ -33,6 +33,8 @@ _PRIMARY = {
     sqlite3.SQLITE_CORRUPT: "STORE_CORRUPT",
     sqlite3.SQLITE_NOTADB: "STORE_CORRUPT",
 }
+_UNSAID = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY)
+"""What SQLite says about several failures alike."""
 
 
 class StoreGone(OSError):
@@ -74,11 +76,13 @@ def _from_sqlite(error: sqlite3.Error, path: Path) -> StorageError:
     extended = getattr(error, "sqlite_errorcode", None)
     name = getattr(error, "sqlite_errorname", None) or type(error).__name__
     if not isinstance(extended, int):
-        return storage_error("IO_ERROR", path, name)
+        # the module's own: text that is not UTF-8, a value that no column of ours can hold
+        return storage_error("STORE_CORRUPT", path, str(error)[:80])
     primary = extended & 0xFF
     code = _PRIMARY.get(primary)
-    if code is None:
-        code = _probe(path) if primary in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR) else "IO_ERROR"
+    if code is None or code == "READ_ONLY":
+        probed = _probe(path) if primary in _UNSAID else "IO_ERROR"
+        code = probed if probed != "IO_ERROR" else code or "IO_ERROR"
     return storage_error(code, path, name)
 
 

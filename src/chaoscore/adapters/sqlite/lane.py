@@ -125,6 +125,7 @@ class Lane(Generic[W]):
         self._queue.put(None)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(asyncio.shield(ended), CLOSE_SECONDS)
+            thread.join(CLOSE_SECONDS)  # nothing is left for it to do
 
     # -- in the thread ---------------------------------------------------------------------------------------
 

@@ -17,7 +17,6 @@ from chaoscore.adapters.sqlite.turnstile import Turnstile
 from chaoscore.domain.errors import ConfigurationInvalid, StorageError
 
 FILE_NAME = "chaoscore.db"
-BUSY_SECONDS = 5.0
 WRITER_CACHE_KIB = 4_096
 READER_CACHE_KIB = 8_192
 
@@ -36,6 +35,7 @@ class Opening:
         turnstile: Turnstile,
         prelude: Callable[[], None],
         first_rows: Callable[[sqlite3.Connection], None],
+        busy_seconds: float,
         migrations: Sequence[Migration] = MIGRATIONS,
     ) -> None:
         self.path = directory / FILE_NAME
@@ -44,6 +44,7 @@ class Opening:
         self._turnstile = turnstile
         self._prelude = prelude
         self._first_rows = first_rows
+        self._busy_seconds = busy_seconds
         self._migrations = migrations
 
     @property
@@ -89,7 +90,7 @@ class Opening:
             raise
 
     def _connect(self) -> sqlite3.Connection:
-        return self._disk.connect(self.path, busy_seconds=BUSY_SECONDS)
+        return self._disk.connect(self.path, busy_seconds=self._busy_seconds)
 
     def _ready(self) -> sqlite3.Connection | None:
         """A reader, unless somebody is still making the database, or has to."""

@@ -57,13 +57,14 @@ async def open_stores(
 ) -> Stores:
     """Open the stores of a data directory; made when it is not there, only read when it is.
 
-    ``wait_seconds`` bounds how long a call waits for other processes, ``full_text`` false does without FTS5 where it
+    ``wait_seconds`` bounds how long a call waits for its turn, and then again for a program that locks the file without
+    asking for one (an SQLite shell); ``full_text`` false does without FTS5 where it
     is there. Raises ``StorageError``, or ``ConfigurationInvalid`` for a database of a newer version or another program.
     """
     disk = disk or Disk()
     turnstile = Turnstile(disk, directory)
     chain = Chain(disk, directory, ids)
-    opening = Opening(disk, directory, turnstile, chain.prelude, chain.first_rows)
+    opening = Opening(disk, directory, turnstile, chain.prelude, chain.first_rows, wait_seconds)
     database = Database(disk, opening, turnstile, chain.committed, wait_seconds)
     try:
         index = await database.read(lambda connection: _look(connection, chain, full_text))

@@ -10,6 +10,7 @@ Nothing about correctness rests on it: SQLite's lock still guards the data again
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 from chaoscore.adapters.sqlite.disk import Disk
@@ -21,32 +22,38 @@ class Turnstile:
     def __init__(self, disk: Disk, directory: Path) -> None:
         self._disk = disk
         self._paths = (directory / "write.turn", directory / "write.gate")
-        self._files: tuple[int, int] | None = None
+        self._files: list[int] = []
+        self._unsure = False
 
     def enter(self) -> None:
         """Wait until this process may write. Blocks for as long as another one writes; raises ``OSError``."""
-        turn, gate = self._files or self._open()
-        self._disk.lock(turn)
+        if self._unsure:
+            self.close()
         try:
+            while len(self._files) < len(self._paths):
+                self._files.append(self._disk.open(self._paths[len(self._files)], create=True))
+            turn, gate = self._files
+            self._disk.lock(turn)
             self._disk.lock(gate)
-        finally:
             self._disk.unlock(turn)
+        except BaseException:
+            self._unsure = True
+            with contextlib.suppress(OSError):
+                self.close()
+            raise
 
     def leave(self) -> None:
-        if self._files is not None:
+        """Let the next one in. What fails here is made good by the next ``enter`` at the latest."""
+        try:
             self._disk.unlock(self._files[1])
+        except OSError:
+            self._unsure = True
+            with contextlib.suppress(OSError):
+                self.close()
 
     def close(self) -> None:
-        files, self._files = self._files, None
-        for file in files or ():
-            self._disk.close(file)
-
-    def _open(self) -> tuple[int, int]:
-        turn = self._disk.open(self._paths[0], create=True)
-        try:
-            gate = self._disk.open(self._paths[1], create=True)
-        except BaseException:
-            self._disk.close(turn)
-            raise
-        self._files = (turn, gate)
-        return self._files
+        """Let go of everything: the kernel drops a lock with its file. A file that could not be closed stays known."""
+        while self._files:
+            self._disk.close(self._files[-1])
+            self._files.pop()
+        self._unsure = False

@@ -8,7 +8,7 @@ from dataclasses import replace
 from chaoscore.domain.action import Action, ActionError
 from chaoscore.domain.errors import Busy, Conflict, InvalidInput, LeaseLost, NotFound
 from chaoscore.domain.evaluation import Evaluation, StepReason
-from chaoscore.domain.json import JsonObject
+from chaoscore.domain.json import Json, JsonObject
 from chaoscore.domain.policy.model import Verdict
 from chaoscore.domain.records import Changes
 from chaoscore.testing.contracts.base import (
@@ -23,6 +23,8 @@ from chaoscore.testing.contracts.base import (
 )
 
 JUDGED = Evaluation("partial", {"succeeded": 1, "failed": 1}, 3, 1, (StepReason("s2", "failed", "größer"),))
+
+ODD: tuple[Json, ...] = ({}, [], "", 0, False, 0.5)
 
 
 class RunStoreContract(StoreContract):
@@ -217,7 +219,7 @@ class RunStoreContract(StoreContract):
             2.5,
             {"event": "result", "output": [None]},
         )
-        outputs = [Action(f"o{n}", n, "test.noop", output=value) for n, value in enumerate(({}, [], "", 0, False, 0.5))]
+        outputs = [Action(f"o{n}", n, "test.noop", output=value) for n, value in enumerate(ODD)]
         await world.stores.runs.commit(claim, Changes(actions=(plain, whole, *outputs)), ())
         await world.reopen()
         assert {a.key: a for a in (await world.loaded()).actions} == {a.key: a for a in (plain, whole, *outputs)}
