@@ -104,9 +104,7 @@ async def serve_interaction_stdio(settings: InteractionSettings, fds: WireFds | 
             "checked" if settings.validate else "not checked",
         )
         connection = Connection(RandomIds().label("c"))
-        await stdio.serve_stdio(
-            interaction_definition(runtime), principal=local_user(), connection=connection, fds=fds
-        )
+        await stdio.serve_stdio(interaction_definition(runtime), principal=local_user(), connection=connection, fds=fds)
 
 
 def doctor_report(

@@ -105,9 +105,7 @@ class Driver:
             return {"resources": [{"uri": r.uri, "name": r.name, "mimeType": "application/json"} for r in found]}
         if method == "resources/templates/list":
             found = [r for r in RESOURCES if r.is_template]
-            listed: list[Json] = [
-                {"name": r.name, "uriTemplate": r.uri, "mimeType": "application/json"} for r in found
-            ]
+            listed: list[Json] = [{"name": r.name, "uriTemplate": r.uri, "mimeType": "application/json"} for r in found]
             return {"resourceTemplates": listed}
         if method == "resources/read":
             return await self.read(given)

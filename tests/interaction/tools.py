@@ -158,16 +158,12 @@ _INPUTS: Mapping[str, JsonObject] = {
     "chaos_complete_command": _input(
         ["commandRunId"],
         commandRunId=_RUN,
-        completionMode=_text(
-            "how it ended", "normal-resumed-execution", "administrative-terminalization", "manual"
-        ),
+        completionMode=_text("how it ended", "normal-resumed-execution", "administrative-terminalization", "manual"),
         reason=_text("why"),
         metadata=_METADATA,
     ),
     "chaos_cancel_command": _input(["commandRunId"], commandRunId=_RUN, reason=_text("why"), metadata=_METADATA),
-    "chaos_list_locks": _input(
-        [], changeId=_CHANGE, includeStale=_flag("default true"), limit=_LIMIT, cursor=_CURSOR
-    ),
+    "chaos_list_locks": _input([], changeId=_CHANGE, includeStale=_flag("default true"), limit=_LIMIT, cursor=_CURSOR),
     "chaos_list_sessions": _input(
         [],
         changeId=_CHANGE,
@@ -285,9 +281,7 @@ def _create(service: InteractionService, given: _Arguments) -> Awaitable[Envelop
 
 
 def _answer(service: InteractionService, given: _Arguments) -> Awaitable[Envelope]:
-    claims: dict[str, Json] = {
-        key: given.values[key] for key in ("selectedBy", "source") if key in given.values
-    }
+    claims: dict[str, Json] = {key: given.values[key] for key in ("selectedBy", "source") if key in given.values}
     return service.answer(
         AnswerRequest(
             decision_id=given.text("decisionId"),
@@ -388,6 +382,4 @@ def _spec(service: InteractionService, name: str) -> ToolSpec:
         return await operation(service, _Arguments(arguments))
 
     title, description, annotations = _WORDS[name]
-    return ToolSpec(
-        name, title, description, _INPUTS[name], envelope_schema({"type": "object"}), annotations, handler
-    )
+    return ToolSpec(name, title, description, _INPUTS[name], envelope_schema({"type": "object"}), annotations, handler)

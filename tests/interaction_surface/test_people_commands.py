@@ -57,9 +57,7 @@ def test_an_answered_run_is_found_shown_and_taken_up(desk: Desk, repository: Rep
     assert again.json()["status"] == "RESUMED" and again.json()["warnings"]
 
 
-def test_a_capsule_that_was_changed_by_hand_is_not_shown_without_a_warning(
-    desk: Desk, repository: Repository
-) -> None:
+def test_a_capsule_that_was_changed_by_hand_is_not_shown_without_a_warning(desk: Desk, repository: Repository) -> None:
     with wire(repository) as server:
         decision = server.ask(server.begin(commandRunId="RUN-1"))
         server.tool("chaos_answer_decision", decisionId=decision, selectedOptionId="full")

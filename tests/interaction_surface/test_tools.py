@@ -188,9 +188,7 @@ def test_calls_in_one_chunk_take_effect_in_order_of_arrival(repository: Reposito
         ]
         server.send(*steps)
         answers = {answer["id"]: answer["result"] for answer in (server.receive() for _ in steps)}
-        statuses = {
-            number: json.loads(answers[number]["content"][0]["text"])["status"] for number in (1, 2, 3, 5, 6)
-        }
+        statuses = {number: json.loads(answers[number]["content"][0]["text"])["status"] for number in (1, 2, 3, 5, 6)}
         assert statuses == {
             1: "WAITING_FOR_USER_DECISION",
             2: "ACTIVE_DECISION",

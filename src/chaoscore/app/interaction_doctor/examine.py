@@ -61,9 +61,7 @@ def examine(evidence: Evidence, options: DoctorOptions, now_ms: int) -> Report:
         except Exception as error:
             findings.append(_crash(name, error))
     summary.malformed = found.malformed
-    return Report(
-        instant_text(now_ms), evidence.repository, evidence.root, tuple(findings), summary, options.todos
-    )
+    return Report(instant_text(now_ms), evidence.repository, evidence.root, tuple(findings), summary, options.todos)
 
 
 def _add(findings: list[Finding], name: str, found: Iterator[Finding]) -> None:

@@ -296,8 +296,10 @@ def runners(context: Context) -> Iterator[Finding]:
     for facts in found.runners.values():
         shown = evidence.shown(facts.path)
         ends = instant_ms(facts.lease_expires_at)
-        if facts.state not in RUNNER_ENDED and ends is not None and (
-            context.now_ms > ends + context.options.lease_grace_ms
+        if (
+            facts.state not in RUNNER_ENDED
+            and ends is not None
+            and (context.now_ms > ends + context.options.lease_grace_ms)
         ):
             sound = False
             context.summary.expired_leases += 1

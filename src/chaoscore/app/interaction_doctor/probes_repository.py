@@ -72,9 +72,7 @@ def hooks(context: Context) -> Iterator[Finding]:
     sound = True
     if evidence.repository_text(HOOK_POLICY) is None:
         sound = False
-        yield Finding(
-            "IR-HOOK-POLICY-ABSENT", "INFO", "hook", "there is no hook policy", f"{HOOK_POLICY} is not there"
-        )
+        yield Finding("IR-HOOK-POLICY-ABSENT", "INFO", "hook", "there is no hook policy", f"{HOOK_POLICY} is not there")
     if evidence.repository_entry(VIOLATIONS) != "file":
         yield Finding("IR-HOOK-NOSTREAM", "INFO", "hook", "no violation was recorded", f"{VIOLATIONS} is not there")
         return

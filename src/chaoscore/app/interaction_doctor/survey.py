@@ -196,9 +196,7 @@ class _Reader:
         )
 
 
-def _decision(
-    document: Document, responses: Mapping[str, Response | None], now_ms: int, value: Json
-) -> DecisionFacts:
+def _decision(document: Document, responses: Mapping[str, Response | None], now_ms: int, value: Json) -> DecisionFacts:
     decision = Decision.from_json(value)
     response = responses.get(document.name)
     answer_fault = mismatch = None

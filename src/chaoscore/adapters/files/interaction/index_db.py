@@ -189,8 +189,7 @@ class IndexDb:
             where += " AND (last_seen, name) < (?, ?)"
             values.extend(f.cursor_parts(cursor))
         rows = self._db.execute(
-            f"SELECT name, last_seen FROM sessions WHERE {where} "
-            f"ORDER BY last_seen DESC, name DESC LIMIT ?",
+            f"SELECT name, last_seen FROM sessions WHERE {where} ORDER BY last_seen DESC, name DESC LIMIT ?",
             [*values, limit + 1],
         ).fetchall()
         page = rows[:limit]

@@ -48,11 +48,7 @@ def read_capsule(name: str, value: Json) -> f.CapsuleFacts:
 
 def document_names(folder: Folder, directory: str) -> list[str]:
     """Names of the documents in ``sessions`` or ``capsules``: what ends in ``.json`` and can be an id."""
-    return [
-        name[:-5]
-        for name, _ in _entries(folder, directory)
-        if name.endswith(".json") and is_id(name[:-5])
-    ]
+    return [name[:-5] for name, _ in _entries(folder, directory) if name.endswith(".json") and is_id(name[:-5])]
 
 
 def decision_names(folder: Folder) -> list[str]:

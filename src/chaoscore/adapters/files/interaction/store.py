@@ -174,4 +174,3 @@ class FileInteractionStore:
         if unit.is_dirty:
             self._writer.write(unit)
         return value
-
