@@ -21,6 +21,7 @@ from chaoscore.domain.limits import Limits
 from chaoscore.domain.plan import ItemReference, Plan, Reference, Step
 from chaoscore.domain.records import RunStatus
 from chaoscore.domain.references import find_references, resolve
+from chaoscore.domain.step_actions import PENDING, StepActions
 
 Key = tuple[str, int | None]
 
@@ -33,8 +34,6 @@ RUN_CANCELLED = "RUN_CANCELLED"
 REFERENCE_MISSING = "REFERENCE_MISSING"
 TOO_MANY_ITEMS = "TOO_MANY_ITEMS"
 ITEMS_NOT_ARRAY = "ITEMS_NOT_ARRAY"
-
-_OPEN: State = "pending"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +91,7 @@ class RunState:
         self._capabilities = capabilities
         self._dependencies = {step.id: dependencies_of(step) for step in plan.steps}
         self._steps = {step.id: step for step in plan.steps}
-        self._actions: dict[str, dict[int | None, Action]] = {step.id: {} for step in plan.steps}
+        self._actions = {step.id: StepActions() for step in plan.steps}
         self._views: dict[str, StepView] = {}
         self._items: dict[str, tuple[Json, ...]] = {}
         self._over = _fan_outs_over(plan)
@@ -108,7 +107,7 @@ class RunState:
     # -- what is recorded ------------------------------------------------------------------------------------
 
     def put(self, action: Action) -> None:
-        self._actions[action.step][action.item] = action
+        self._actions[action.step].put(action)
         self._views.pop(action.step, None)
         for fan_out in self._over.get(action.step, ()):
             self._views.pop(fan_out, None)
@@ -118,7 +117,7 @@ class RunState:
 
     def actions(self) -> Iterable[Action]:
         for by_item in self._actions.values():
-            yield from by_item.values()
+            yield from by_item
 
     def is_read(self, step: Step) -> bool:
         capability = self._capabilities.get(step.capability)
@@ -140,7 +139,7 @@ class RunState:
     def _plain_view(self, step: Step) -> StepView:
         action = self._actions[step.id].get(None)
         if action is None:
-            return StepView(step, _OPEN)
+            return StepView(step, PENDING)
         if action.state != "succeeded":
             return StepView(step, action.state, error=action.error)
         return self._checked(step, action.output, None)
@@ -152,15 +151,15 @@ class RunState:
             return StepView(step, whole.state, error=whole.error)
         items = self.items(step)
         if items is None:
-            return StepView(step, _OPEN)
-        states: list[State] = [_OPEN if (a := recorded.get(i)) is None else a.state for i in range(len(items))]
-        state = _combined(states)
+            return StepView(step, PENDING)
+        state = recorded.combined(len(items))
         if state not in FINISHED:
             return StepView(step, state, items=len(items))
-        errors = [recorded[i].error for i, s in enumerate(states) if s != "succeeded"]
-        if errors and step.on_error == "stop":
-            return StepView(step, state, error=next((e for e in errors if e), None), items=len(items))
-        output: list[Json] = [recorded[i].output if s == "succeeded" else None for i, s in enumerate(states)]
+        actions = [recorded.get(index) for index in range(len(items))]
+        if state != "succeeded" and step.on_error == "stop":
+            error = next((a.error for a in actions if a is not None and a.error), None)
+            return StepView(step, state, error=error, items=len(items))
+        output: list[Json] = [a.output if a is not None and a.state == "succeeded" else None for a in actions]
         return self._checked(step, output, len(items))
 
     def _checked(self, step: Step, output: Json, items: int | None) -> StepView:
@@ -295,10 +294,10 @@ class RunState:
     def _skippable(self, step: Step) -> list[int | None]:
         recorded = self._actions[step.id]
         items = self.items(step)
-        keys: list[int | None] = [None] if items is None else list(range(len(items)))
-        return [
-            key for key in keys if (a := recorded.get(key)) is None or a.state in ("pending", "waiting-for-decision")
-        ]
+        if items is not None:
+            return list(recorded.startable(len(items)))
+        action = recorded.get(None)
+        return [None] if action is None or action.state in ("pending", "waiting-for-decision") else []
 
     def _ready(self, step: Step, busy: frozenset[Key], asked: frozenset[Key]) -> Iterator[Propose | Settle]:
         """What of this step may be done now, in item order and no further than the caller wants to know."""
@@ -311,22 +310,23 @@ class RunState:
         if items is None:
             yield Settle(step, None, "fail", self._item_fault(step))
             return
-        failed = next((a for a in self._actions[step.id].values() if a.state in ("failed", "denied")), None)
-        if failed is not None and step.on_error == "stop":
+        recorded = self._actions[step.id]
+        if step.on_error == "stop" and recorded.count("failed", "denied"):
+            failed = next(a for a in recorded if a.state in ("failed", "denied"))
             error = ActionError(RUN_STOPPED, f"item {failed.item} did not succeed")
             for key in self._skippable(step):
                 if (step.id, key) not in busy:
                     yield Settle(step, key, "skip", error)
             return
-        for index, item in enumerate(items):
-            yield from self._ready_action(step, index, item, busy, asked)
+        for index in recorded.startable(len(items)):
+            yield from self._ready_action(step, index, items[index], busy, asked)
 
     def _ready_action(
         self, step: Step, index: int | None, item: Json, busy: frozenset[Key], asked: frozenset[Key]
     ) -> Iterator[Propose | Settle]:
         action = self._actions[step.id].get(index)
         key = (step.id, index)
-        state = _OPEN if action is None else action.state
+        state = PENDING if action is None else action.state
         if state not in ("pending", "waiting-for-decision") or key in asked or key in busy:
             return
         try:
@@ -358,13 +358,9 @@ class RunState:
         unusable = [name for name in self.dependencies(step) if not self.view(name).usable]
         if unusable:
             return all(self._waits(self._steps[name], asked) for name in unusable)
-        items = self.items(step)
-        for index in [None] if items is None else range(len(items)):
-            action = self._actions[step.id].get(index)
-            state = _OPEN if action is None else action.state
-            if state not in FINISHED and state != "outcome-unknown" and (step.id, index) not in asked:
-                return False
-        return True
+        if self._actions[step.id].count("running"):
+            return False
+        return all((step.id, key) in asked for key in self._skippable(step))
 
     def cancellations(self) -> list[Settle]:
         """What an explicit cancel settles: everything that has not started. What runs or is unknown stays so."""
@@ -470,23 +466,6 @@ def recover(action: Action, capability: Capability | None, at: float) -> Action:
         return action.after("retry", attempt=action.attempt + 1, started_at=None)
     error = ActionError("PROCESS_DIED", "the process died between the intent and the result; nobody knows the outcome")
     return action.after("lose", error=error, finished_at=at)
-
-
-def _combined(states: list[State]) -> State:
-    """The state of a fan-out from its items': what still moves first, then what waits, then what failed."""
-    if not states:
-        return "succeeded"
-    order: tuple[State, ...] = ("running", "outcome-unknown", "waiting-for-decision")
-    for state in order:
-        if state in states:
-            return state
-    if _OPEN in states:
-        return _OPEN if all(state == _OPEN for state in states) else "running"
-    worst: tuple[State, ...] = ("failed", "denied", "skipped")
-    for state in worst:
-        if state in states:
-            return state
-    return "succeeded"
 
 
 def _stops(view: StepView) -> bool:
