@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from chaoscore.app.runs.book import RunBook
 from chaoscore.app.tools import CallContext, Connection
 from chaoscore.domain.limits import Limits
 from chaoscore.domain.principal import ANONYMOUS, Principal
+from chaoscore.domain.records import Claim
 from tests.app.harness import Bench, bench, run, step, until, write_policy
 
 ASK = "test.append"
@@ -208,6 +210,45 @@ def test_a_waiting_run_can_be_cancelled(tmp_path: Path) -> None:
             assert answer["status"] == "CANCELLED"
             assert (await b.execute(plan, confirmed=True))["status"] == "CANCELLED"
             assert b.world.effects() == []
+
+    run(work())
+
+
+def test_words_on_one_run_at_the_same_moment_never_fence_each_other_off(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with bench(tmp_path, requireConfirmationFor=[ASK]) as b:
+            for number in range(5):
+                plan = await b.plan(step("s1", "test.append", {"text": f"{number}"}))
+                await b.execute(plan)
+                calls = [b.execute(plan, cancel=True) for _ in range(3)] + [b.execute(plan, confirmed=True)]
+                answers = await asyncio.gather(*calls)
+                assert {a["status"] for a in answers} <= {"CANCELLED", "ACHIEVED"}
+                last = await b.execute(plan)
+                assert (last["status"] == "ACHIEVED") == (f"{number}" in b.world.effects())
+                assert last["status"] == answers[-1]["status"]
+
+    run(work())
+
+
+def test_a_run_that_another_process_finishes_meanwhile_stays_as_it_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work() -> None:
+        async with bench(tmp_path, requireConfirmationFor=[ASK]) as b, bench(tmp_path) as other:
+            plain = RunBook.claim
+            for word, first, ended in (("cancel", "confirmed", "ACHIEVED"), ("confirmed", "cancel", "CANCELLED")):
+                plan = await b.plan(step("s1", "test.append", {"text": word}))
+                await b.execute(plan)
+
+                async def late(self: RunBook, label: str, plan: str = plan, first: str = first) -> Claim:
+                    monkeypatch.setattr(RunBook, "claim", plain)
+                    assert (await other.execute(plan, **{first: True}))["ok"]
+                    return await plain(self, label)
+
+                monkeypatch.setattr(RunBook, "claim", late)
+                assert (await b.execute(plan, **{word: True}))["status"] == ended
+                assert (await other.execute(plan))["status"] == ended
+            assert b.world.effects() == ["cancel"]
 
     run(work())
 

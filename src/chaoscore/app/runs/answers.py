@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from chaoscore.app.runs.book import ExecuteRequest, RunBook, RunReport
 from chaoscore.app.runs.driver import denied
@@ -15,7 +15,7 @@ from chaoscore.app.runs.supervisor import Supervisor
 from chaoscore.app.tools import CallContext
 from chaoscore.domain.action import Action, ActionError, Event
 from chaoscore.domain.audit import AuditEvent
-from chaoscore.domain.errors import Conflict, InvalidInput, NotFound
+from chaoscore.domain.errors import Busy, Conflict, InvalidInput, NotFound
 from chaoscore.domain.records import RUN_FINISHED, Changes, Run, RunStatus, StoredPlan
 from chaoscore.domain.run import recover
 
@@ -52,23 +52,23 @@ class RunAnswers:
         no = [answer for answer in answers if not answer.approve]
         grants = [book.new_grant(run, answer.digest, door, approver) for answer in yes]
         events = [facts.granted(grant, a.step, a.item) for a, grant in zip(yes, grants, strict=True)]
-        active = self._supervisor.active(run.label)
-        if active is not None:
-            active.driver.deny({(a.step, a.item): (a.digest, approver) for a in no})
-            if grants:
-                await active.driver.grant(grants, events)
-            return await self.look(request, context)
-        claim = await book.claim(run.label)
-        changes, written = Changes(), list[AuditEvent]()
-        try:
-            run = await book.reload(run.label)
-            _check(run, answers)
-            waiting = {action.key: action for action in run.actions}
-            refused = [denied(waiting[(a.step, a.item)], approver, book.clock.now()) for a in no]
-            changes = Changes(actions=tuple(refused), grants=tuple(grants), status=_reopened(run))
-            written = [*events, *(facts.settled(action) for action in refused)]
-        finally:
-            await book.runs.release(claim, changes, written)
+        async with self._supervisor.alone(run.label) as active:
+            if active is not None:
+                active.driver.deny({(a.step, a.item): (a.digest, approver) for a in no})
+                if grants:
+                    await active.driver.grant(grants, events)
+                return await self.look(request, context)
+            claim = await book.claim(run.label)
+            changes, written = Changes(), list[AuditEvent]()
+            try:
+                run = await book.reload(run.label)
+                _check(run, answers)
+                waiting = {action.key: action for action in run.actions}
+                refused = [denied(waiting[(a.step, a.item)], approver, book.clock.now()) for a in no]
+                changes = Changes(actions=tuple(refused), grants=tuple(grants), status=_reopened(run))
+                written = [*events, *(facts.settled(action) for action in refused)]
+            finally:
+                await book.runs.release(claim, changes, written)
         return await self.look(request, context)
 
     async def resolve(
@@ -80,23 +80,28 @@ class RunAnswers:
         """
         book = self._book
         plan, run = await book.existing(request, context)
-        claim = await book.claim(run.label)
-        changes, written = Changes(), list[AuditEvent]()
-        try:
-            run = await book.reload(run.label)
-            facts = book.facts(plan, run.label, context)
-            actions = {action.key: action for action in self._recovered(run)}
-            found = actions.get((step, item)) or next((a for a in run.actions if a.key == (step, item)), None)
-            if found is None:
-                raise NotFound(f"run {run.label!r} has no action {step!r} with item {item!r}", key="step")
-            actions[found.key] = _resolved(found, word, book.clock.now())
-            written = [
-                facts.event("outcome-resolved", step, item, word=word, attempt=found.attempt, evidence=found.evidence),
-                *(facts.settled(action) for action in actions.values()),
-            ]
-            changes = Changes(actions=tuple(actions.values()), status=_reopened(run))
-        finally:
-            await book.runs.release(claim, changes, written)
+        async with self._supervisor.alone(run.label) as active:
+            if active is not None:
+                raise Busy(f"run {run.label!r} goes on in this process; resolve it when it stands still", run=run.label)
+            claim = await book.claim(run.label)
+            changes, written = Changes(), list[AuditEvent]()
+            try:
+                run = await book.reload(run.label)
+                facts = book.facts(plan, run.label, context)
+                actions = {action.key: action for action in self._recovered(run)}
+                found = actions.get((step, item)) or next((a for a in run.actions if a.key == (step, item)), None)
+                if found is None:
+                    raise NotFound(f"run {run.label!r} has no action {step!r} with item {item!r}", key="step")
+                actions[found.key] = _resolved(found, word, book.clock.now())
+                written = [
+                    facts.event(
+                        "outcome-resolved", step, item, word=word, attempt=found.attempt, evidence=found.evidence
+                    ),
+                    *(facts.settled(action) for action in actions.values()),
+                ]
+                changes = Changes(actions=tuple(actions.values()), status=_reopened(run))
+            finally:
+                await book.runs.release(claim, changes, written)
         return await self.look(request, context)
 
     async def cancel(self, request: ExecuteRequest, context: CallContext) -> RunReport:
@@ -104,17 +109,27 @@ class RunAnswers:
         book = self._book
         plan, run = await book.existing(request, context)
         if run.status in RUN_FINISHED:
-            return RunReport(run, plan, book.state(plan, run), notes=(f"the run had already ended: {run.status}",))
-        active = self._supervisor.active(run.label)
+            return RunReport(run, plan, book.state(plan, run), notes=(_already(run),))
+        notes: tuple[str, ...] = ()
+        async with self._supervisor.alone(run.label) as active:
+            if active is not None:
+                active.driver.cancel()
+            else:
+                notes = await self._end(plan, run, context)
         if active is not None:
-            active.driver.cancel()
             wait = book.limits.wait_seconds_default if request.wait_seconds is None else request.wait_seconds
             await asyncio.wait({active.task}, timeout=wait)
-            return await self.look(request, context)
+        return replace(await self.look(request, context), notes=notes)
+
+    async def _end(self, plan: StoredPlan, run: Run, context: CallContext) -> tuple[str, ...]:
+        """Cancel a run that stands still; what there is to say when it had ended before it could be claimed."""
+        book = self._book
         claim = await book.claim(run.label)
         changes, written = Changes(), list[AuditEvent]()
         try:
             run = await book.reload(run.label)
+            if run.status in RUN_FINISHED:
+                return (_already(run),)
             actions = self._after_cancel(plan, run)
             facts = book.facts(plan, run.label, context)
             state = book.state(plan, run)
@@ -125,7 +140,7 @@ class RunAnswers:
             written = [*(facts.settled(action) for action in actions), facts.status("cancelled", evaluation)]
         finally:
             await book.runs.release(claim, changes, written)
-        return await self.look(request, context)
+        return ()
 
     async def look(self, request: ExecuteRequest, context: CallContext) -> RunReport:
         """The run as recorded, whoever drives it; changes nothing."""
@@ -150,6 +165,10 @@ class RunAnswers:
             )
             actions[before.key] = before.after(settle.event, error=settle.error, finished_at=self._book.clock.now())
         return tuple(actions.values())
+
+
+def _already(run: Run) -> str:
+    return f"the run had already ended: {run.status}"
 
 
 def _check(run: Run, answers: Sequence[Answer]) -> None:

@@ -49,6 +49,9 @@ class RunService:
         active = await self._supervisor.activate(
             plan, run, request, context, lambda state: self._confirmed(state, plan, run, request, context)
         )
+        if active is None:
+            ended = await book.reload(run.label)
+            return RunReport(ended, plan, book.state(plan, ended), credential=credential)
         stop_listening = active.driver.listen(listener) if listener is not None else None
         active.waiters += 1
         try:

@@ -7,7 +7,8 @@ application and not to the request that started it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
@@ -19,7 +20,7 @@ from chaoscore.app.tools import CallContext
 from chaoscore.domain.action import Grant
 from chaoscore.domain.audit import AuditEvent
 from chaoscore.domain.errors import ChaosError, InvalidInput
-from chaoscore.domain.records import Changes, Run, StoredPlan
+from chaoscore.domain.records import RUN_FINISHED, Changes, Run, StoredPlan
 from chaoscore.domain.run import RunState, recover
 
 Granted = tuple[list[Grant], list[AuditEvent]]
@@ -46,23 +47,27 @@ class Supervisor:
         self._active: dict[str, Active] = {}
         self._opening: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    def active(self, label: str) -> Active | None:
-        """The run's driver in this process, while it can still be spoken to."""
-        active = self._active.get(label)
-        return None if active is None or active.closing else active
-
     def in_motion(self, label: str) -> bool:
         return label in self._active
 
+    @asynccontextmanager
+    async def alone(self, label: str) -> AsyncIterator[Active | None]:
+        """The run's driver in this process, if it has one; nobody else here claims, opens or closes the run meanwhile.
+
+        The store lets a process claim again what it holds, so two who claim one run here would fence each other off.
+        """
+        opening = self._opening.setdefault(label, asyncio.Lock())
+        async with opening:
+            while (closing := self._active.get(label)) is not None and closing.closing:
+                await asyncio.wait({closing.task})
+            yield self._active.get(label)
+
     async def activate(
         self, plan: StoredPlan, run: Run, request: ExecuteRequest, context: CallContext, approve: Approve
-    ) -> Active:
-        """Join the run where it is in motion here, otherwise claim, recover and start it. Raises ``Busy``."""
-        opening = self._opening.setdefault(run.label, asyncio.Lock())
-        async with opening:
-            while (closing := self._active.get(run.label)) is not None and closing.closing:
-                await asyncio.wait({closing.task})
-            active = self._active.get(run.label)
+    ) -> Active | None:
+        """Join the run where it is in motion here, otherwise claim, recover and start it; ``None`` when it has ended
+        meanwhile. Raises ``Busy``."""
+        async with self.alone(run.label) as active:
             scope = _scope(plan, request)
             if active is not None:
                 await self._join(active, scope, request, approve)
@@ -86,12 +91,15 @@ class Supervisor:
         request: ExecuteRequest,
         context: CallContext,
         approve: Approve,
-    ) -> Active:
+    ) -> Active | None:
         book = self._book
         claim = await book.claim(run.label)
         recorder = Recorder(book.runs, claim, book.clock, book.limits.lease_seconds)
         try:
             run = await book.reload(run.label)
+            if run.status in RUN_FINISHED:
+                await recorder.release(Changes(), ())
+                return None
             state = book.state(plan, run)
             facts = book.facts(plan, run.label, context)
             _check_dependencies(state, scope)
