@@ -195,15 +195,17 @@ def test_the_model_sees_the_registry_in_its_instructions_and_the_goal_as_json() 
     assert CHAT.last_turn(body) == 'request: {"objective": "paint a \\"zebra\\"", "constraints": ["stay small"]}'
 
 
-def test_the_example_shown_to_a_model_is_a_plan_without_faults_in_the_form_that_is_asked_for() -> None:
+def test_the_examples_shown_to_a_model_are_plans_without_faults_in_the_form_that_is_asked_for() -> None:
     with ScriptedServer(plan_answer(READ)) as server:
         propose("read README.md", model(server))
     body = server.bodies()[0]
-    example = json.loads(CHAT.instructions(body).partition("Example, for ")[2].partition(":\n")[2].partition("\n")[0])
     sent = CHAT.schema(body)
     assert isinstance(sent, dict)
-    assert schema_faults(example, sent) == []
-    assert check_steps(from_strict(example), REGISTRY, Limits()).faults == ()
+    examples = [line for line in CHAT.instructions(body).splitlines() if line.startswith('{"steps":[{')]
+    assert len(examples) == 2
+    for example in map(json.loads, examples):
+        assert schema_faults(example, sent) == []
+        assert check_steps(from_strict(example), REGISTRY, Limits()).faults == ()
 
 
 def test_a_pointer_without_its_slash_is_the_linters_to_mend() -> None:

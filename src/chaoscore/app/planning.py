@@ -6,24 +6,24 @@ runs anything. The client's model would come between the rules and ``NeedsPlan``
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from chaoscore.app.budget import Budget
 from chaoscore.app.capabilities import Registry
+from chaoscore.app.plan_prompt import READING_EACH, described, instructions_for, reading_each, schema_for
 from chaoscore.app.ports import AIProvider, GeneratedJson, Ids, Usage
 from chaoscore.app.reasoning import request_text, said
 from chaoscore.domain.capability import Capability
 from chaoscore.domain.errors import Fault, NotConfigured, PlanInvalid
-from chaoscore.domain.fence import fence, fence_rule
+from chaoscore.domain.fence import fence
 from chaoscore.domain.fitting import fitting
 from chaoscore.domain.json import Json, JsonObject, is_array, is_object
 from chaoscore.domain.limits import Limits
 from chaoscore.domain.lint import LintReport, check_steps
 from chaoscore.domain.plan import Author, Step, StepFacts
-from chaoscore.domain.plan_schema import PLAN_SCHEMA, from_strict, plan_schema
+from chaoscore.domain.plan_schema import PLAN_SCHEMA, from_strict
 from chaoscore.domain.rules import Abstained, RulesPlan, plan_by_rules
 
 __all__ = ["Budget", "NeedsPlan", "PlanRequest", "Planner", "Proposal"]
@@ -36,21 +36,6 @@ PREVIOUS_CHARS_MAX = 16_000
 _ERROR_CODE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
 _STATE = re.compile(r"[a-z]+(-[a-z]+){0,3}")
 
-INSTRUCTIONS = """\
-You write plans that another system checks and runs. Answer with one JSON object: {"steps": [...]}.
-- Use only the capabilities listed below, by their exact names, with the arguments they take.
-- Ids are s1, s2, ... A step uses only earlier steps.
-- A value of an earlier step's output: {"$from": "s1", "path": "/body"} in place of the value, never inside text. The \
-path is a JSON Pointer into that step's output.
-- To repeat a step for each element of an array: "for_each": {"$from": "s1", "path": "/entries", "max": 100}; in its \
-arguments {"$item": "/path"} is a value of the element. Its output is the array of results.
-- Fewest steps that achieve the objective, nothing beyond it.
-- "expect" are checks on the step's own output, by JSON Pointer into it: {"path": "/text", "op": "contains", "value": \
-"x", "every": null}. Add one only for what the objective itself says about the result.
-- null for what you leave out; after, expect, on_error and for_each are null in most steps.
-- When these capabilities cannot achieve the objective, answer {"steps": []}.
-The user's words are the JSON object after 'request'."""
-_AGAIN = "An earlier plan failed. 'previous_run' in the data tells how each step ended; find another way."
 _MEND = "Your answer had the faults listed in the data 'rejected'. Answer again with the whole corrected plan."
 
 
@@ -160,9 +145,9 @@ class Planner:
         if not shown:
             return self._needs_plan(request.objective, "no capability is registered")
         fence_id = self._ids.label("fence")
-        instructions = _instructions(shown, fence_id, request.feedback is not None)
+        instructions = instructions_for(shown, fence_id, request.feedback is not None)
         words = self._words(request, fence_id)
-        schema = _schema(shown, self._limits)
+        schema = schema_for(shown, self._limits)
         made = await budget.generate_json(provider, instructions, words, schema)
         usage = made.usage
         if _gives_up(made.raw):
@@ -224,7 +209,7 @@ class Planner:
         return NeedsPlan(
             f"{why}; write the steps yourself and call again with them",
             PLAN_SCHEMA,
-            tuple(_described(capability) for capability in offered),
+            tuple(described(capability) for capability in offered),
             self._example(offered),
             unexplained,
             usage or Usage(),
@@ -233,7 +218,7 @@ class Planner:
     def _example(self, offered: tuple[Capability, ...]) -> JsonObject | None:
         """A plan that the linter takes, over capabilities that are there."""
         if "fs.list" in self._registry and "fs.read_text" in self._registry:
-            return {"objective": _READING_EACH, "steps": _reading_each()}
+            return {"objective": READING_EACH, "steps": reading_each()}
         for capability in offered:
             steps: list[Json] = [
                 {"id": "s1", "capability": capability.name, "arguments": _sample(capability.input_schema)}
@@ -241,59 +226,6 @@ class Planner:
             if check_steps(steps, self._registry, self._limits).ok:
                 return {"objective": capability.description[:200], "steps": steps}
         return None
-
-
-def _instructions(shown: Mapping[str, Capability], fence_id: str, again: bool) -> str:
-    """What is the same for every goal comes first: servers reuse the beginning that two requests share."""
-    listed = "\n".join(
-        json.dumps(_described(capability), ensure_ascii=False, separators=(",", ":")) for capability in shown.values()
-    )
-    parts = [INSTRUCTIONS, f"Capabilities:\n{listed}"]
-    if shown.keys() >= {"fs.list", "fs.read_text"}:
-        steps = json.dumps({"steps": [_in_full(step, shown) for step in _reading_each()]}, separators=(",", ":"))
-        parts.append(f"Example, for {_READING_EACH!r}:\n{steps}")
-    parts += [*([_AGAIN] if again else []), fence_rule(fence_id)]
-    return "\n".join(parts)
-
-
-def _schema(shown: Mapping[str, Capability], limits: Limits) -> JsonObject:
-    """The strict form, but for the pattern of pointers: the linter judges those, and says what was meant."""
-    schema = plan_schema(shown, limits)
-    parts = schema["$defs"]
-    assert is_object(parts) and is_object(parts["pointer"])
-    pointer = {key: value for key, value in parts["pointer"].items() if key != "pattern"}
-    return {**schema, "$defs": {**parts, "pointer": pointer}}
-
-
-_READING_EACH = "read every Markdown file under docs"
-
-
-def _reading_each() -> list[JsonObject]:
-    """The steps of the example that the plan's schema carries."""
-    given = PLAN_SCHEMA["examples"]
-    assert is_array(given) and is_array(given[0])
-    return [step for step in given[0] if is_object(step)]
-
-
-def _in_full(step: JsonObject, shown: Mapping[str, Capability]) -> JsonObject:
-    """A step as a strict schema wants it: every key there, those of the arguments too."""
-    takes = shown[str(step["capability"])].input_schema.get("properties")
-    given = step["arguments"]
-    assert is_object(takes) and is_object(given)
-    keys = ("id", "capability", "arguments", "after", "why", "expect", "on_error", "for_each")
-    return {**{key: step.get(key) for key in keys}, "arguments": {key: given.get(key) for key in takes}}
-
-
-def _described(capability: Capability) -> dict[str, Json]:
-    """A capability as whoever writes a plan sees it; every word of it comes from the registry."""
-    return {
-        "name": capability.name,
-        "description": capability.description,
-        "risk": capability.risk,
-        "read_only": capability.annotations.read_only,
-        "input_schema": capability.input_schema,
-        "output_schema": capability.output_schema,
-    }
 
 
 def _gives_up(raw: Json) -> bool:
