@@ -210,3 +210,26 @@ def test_an_instant_reads_back_to_the_millisecond(moment: int) -> None:
 @pytest.mark.parametrize("value", ["2026-99-99T00:00:00Z", "2026-01-01", "tomorrow", "2026-01-01T00:00:00", ""])
 def test_what_is_not_an_instant_never_expires(value: str) -> None:
     assert instant_ms(value) is None
+
+
+def test_an_active_pointer_that_a_dead_writer_left_behind_is_right_after_the_next_look(place: Place) -> None:
+    async def story(service: InteractionService) -> None:
+        decision = await prepared(service, "begin", "ask")
+        edit(place, "active.json", activeDecisionId=None, pendingDecisionIds=[], state="ready")
+        assert (await service.active_decision()).status == "ACTIVE_DECISION"
+        assert json.loads((place.root / "active.json").read_text())["pendingDecisionIds"] == [decision]
+
+    place.tell(story)
+
+
+def test_a_capsule_that_stayed_behind_follows_its_session_at_the_next_look(place: Place) -> None:
+    async def story(service: InteractionService) -> None:
+        await prepared(service, "begin", "ask", "answer")
+        edit(place, "capsules/RUN-1.json", state="waiting-for-decision", answeredDecisionIds=[])
+        await service.active_decision()
+        assert json.loads((place.root / "capsules/RUN-1.json").read_text())["state"] == "ready-to-resume"
+        edit(place, "sessions/RUN-1.json", state="completed")
+        shown = (await service.resume_capsule("RUN-1")).data["capsule"]
+        assert isinstance(shown, dict) and shown["state"] == "completed"
+
+    place.tell(story)

@@ -97,8 +97,8 @@ def expire_session(unit: InteractionUnit, session: Session) -> None:
     for decision in unit.decisions_of(session.command_run_id):
         if decision.state == "waiting":
             _end_decision(unit, decision, "expired")
-    release_locks(unit, session.command_run_id)
     follow_capsule(unit, ended)
+    release_locks(unit, session.command_run_id)
     unit.record(
         Event(
             "runtime-warning",
@@ -218,6 +218,7 @@ def _settle(unit: InteractionUnit, session: Session) -> None:
     decisions = unit.decisions_of(session.command_run_id)
     fixed = rules.reconciled(session, decisions)
     if fixed == session:
+        follow_capsule(unit, session)  # whoever moved the session may have died before it came to the capsule
         return
     fixed = replace(fixed, last_seen_at=unit.now)
     if fixed.state == "ready-to-resume" and session.state != "ready-to-resume":
@@ -248,6 +249,8 @@ def _locks(unit: InteractionUnit) -> None:
         owner = readable_session(unit, lock.run)
         ended = rules.lock_ended(lock, owner.state if owner is not None else None, blocked, unit.now_ms)
         if ended is not None:
+            if owner is not None and owner.is_terminal:
+                follow_capsule(unit, owner)
             table = table.put(lock.released(unit.now, ended), unit.now)
             unit.record(
                 Event("lock-released", f"Lock {lock.lock_id} {ended}.", run=lock.run, data={"lockId": lock.lock_id})

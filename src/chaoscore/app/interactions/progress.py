@@ -202,14 +202,14 @@ def cancel(unit: InteractionUnit, request: EndRequest) -> Envelope:
 def _end(
     unit: InteractionUnit, before: Session, ended: Session, request: EndRequest, mode: str | None
 ) -> tuple[str, ...]:
-    """The session first: it decides. Locks and capsule follow, and are healed if a crash comes between."""
+    """The session first: it decides. The locks last: one that is left of a run that is over tells others to heal."""
     why = _why(request)
     if why and not before.is_terminal:
         facts: dict[str, Json] = {**why, "at": unit.now, **({"completionMode": mode} if mode is not None else {})}
         ended = replace(ended, metadata=marked(ended.metadata, ended=facts))
     unit.put_session(ended)
-    released = release_locks(unit, ended.command_run_id)
     follow_capsule(unit, ended)
+    released = release_locks(unit, ended.command_run_id)
     return tuple(lock.lock_id for lock in released)
 
 

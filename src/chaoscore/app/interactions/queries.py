@@ -10,7 +10,7 @@ from chaoscore.app.interactions.deciding import required_decision
 from chaoscore.app.interactions.heal import readable_session
 from chaoscore.app.interactions.results import stop, success
 from chaoscore.domain.errors import InvalidInput
-from chaoscore.domain.interaction.capsule import Capsule
+from chaoscore.domain.interaction.capsule import Capsule, following
 from chaoscore.domain.interaction.decision import Decision
 from chaoscore.domain.interaction.derived import NO_ACTIVE, active_pointer
 from chaoscore.domain.interaction.digest import verify_content
@@ -95,13 +95,15 @@ def _response_data(decision: Decision, response: Response | None, session: Sessi
 def resume_capsule(unit: InteractionUnit, run: str | None, change: str | None, latest: bool) -> Envelope:
     if run:
         capsule = unit.capsule(run) if is_id(run) else None
-        return _found(capsule) if capsule is not None else _no_capsule()
+        return _found(unit, capsule) if capsule is not None else _no_capsule()
     found = unit.find_capsules(change or None, _CAPSULES_SHOWN_MAX)
     if not found:
         return _no_capsule()
     if len(found) == 1 or latest:
-        return _found(found[0])
-    shown: list[Json] = [{**item.pick(*_CAPSULE_KEYS), "capsulePath": capsule_path(item.run)} for item in found]
+        return _found(unit, found[0])
+    shown: list[Json] = [
+        {**_current(unit, item).pick(*_CAPSULE_KEYS), "capsulePath": capsule_path(item.run)} for item in found
+    ]
     return stop(
         "MULTIPLE_FOUND",
         f"{len(found)} capsules fit",
@@ -114,14 +116,20 @@ def _no_capsule() -> Envelope:
     return success("NOT_FOUND", "there is no such resume capsule", {})
 
 
-def _found(capsule: Capsule) -> Envelope:
+def _current(unit: InteractionUnit, capsule: Capsule) -> Capsule:
+    """As its session stands: peers that end a run leave its capsule as it was."""
+    session = readable_session(unit, capsule.run)
+    return (following(capsule, session, unit.now) if session is not None else None) or capsule
+
+
+def _found(unit: InteractionUnit, capsule: Capsule) -> Envelope:
     warnings = []
     if verify_content(capsule.document) == "tampered":
         warnings.append("the capsule was changed by hand after it was sealed: do not trust it without asking the human")
     return success(
         "FOUND",
         f"capsule of {capsule.run}",
-        {"capsulePath": capsule_path(capsule.run), "capsule": capsule.document},
+        {"capsulePath": capsule_path(capsule.run), "capsule": _current(unit, capsule).document},
         next_action="Read it, then call chaos_resume_command.",
         warnings=warnings,
     )

@@ -68,6 +68,11 @@ class FileOps:
         with os.scandir(path) as entries:
             return [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
 
+    def subdirectories(self, path: str) -> int | None:
+        """How many, where the file system counts them as links; ``None`` where it does not."""
+        links = os.lstat(path).st_nlink
+        return links - 2 if links >= 2 else None
+
     def realpath(self, path: str) -> str:
         return os.path.realpath(path)
 

@@ -108,12 +108,23 @@ class SqliteCatalog:
         with db.transaction():
             for kind in self._to_verify(db, news):
                 self._verify(db, (kind,))
-            for kind, name in [*suspects, *stale, *_named(news.names)]:
+            silent = self._made_in_silence(db, news)
+            for kind, name in [*suspects, *stale, *_named(news.names), *silent]:
                 self._reread(db, kind, name)
             db.set_token(news.token)
         self._seen = news.token
         self._distrust = False
         self._look_sometimes(db, bool(news.changed) and not news.names)
+
+    def _made_in_silence(self, db: IndexDb, news: signals.News) -> list[tuple[f.Kind, str]]:
+        """Decisions that came without their audit line, behind lines that tell of other things."""
+        if not news.names or "decisions" not in news.changed:
+            return []
+        told = sum(db.version("decisions", name) is None for name in news.names.decisions)
+        if self._folder.ops.subdirectories(self._folder.path("decisions")) == db.count("decisions") + told:
+            return []
+        known = db.versions("decisions")
+        return [("decisions", name) for name in self._names("decisions") if name not in known]
 
     def _to_verify(self, db: IndexDb, news: signals.News) -> Sequence[f.Kind]:
         if news.names is None or self._distrust:

@@ -18,6 +18,7 @@ from chaoscore.domain.errors import ChaosError
 from chaoscore.domain.interaction import names
 from chaoscore.domain.interaction.capsule import Capsule
 from chaoscore.domain.interaction.decision import Decision
+from chaoscore.domain.interaction.derived import NO_ACTIVE, active_pointer
 from chaoscore.domain.interaction.errors import MalformedState, TooLarge
 from chaoscore.domain.interaction.event import Event
 from chaoscore.domain.interaction.fields import WrongShape
@@ -25,10 +26,11 @@ from chaoscore.domain.interaction.lock import LockTable
 from chaoscore.domain.interaction.response import Response
 from chaoscore.domain.interaction.session import Session
 from chaoscore.domain.interaction.states import UNFINISHED_SESSIONS
-from chaoscore.domain.json import Json, JsonObject
+from chaoscore.domain.json import Json, JsonObject, is_object
 
 Document = Session | Decision | Response | Capsule | LockTable
 T = TypeVar("T", Session, Decision, Response, Capsule)
+_CHANGING = ("updatedAt", "metadata")
 _PATHS: dict[DocumentKind, Callable[[str], str]] = {
     "session": names.session_path,
     "decision": names.decision_path,
@@ -264,7 +266,24 @@ class FileUnit:
 
     @property
     def is_dirty(self) -> bool:
-        return bool(self.buffer.entries)
+        """Also when ``active.json`` does not say what is: a writer died before it came to that."""
+        return bool(self.buffer.entries) or not self.pointer_stands()
+
+    def pointer(self) -> dict[str, Json]:
+        """What ``active.json`` must say."""
+        ready = [s.command_run_id for s in self.unfinished_sessions() if s.state == "ready-to-resume"]
+        return active_pointer(self.waiting_decisions(), ready, self.now)
+
+    def pointer_stands(self) -> bool:
+        """Whether ``active.json`` says it; a peer's metadata in it stays, and none at all says that nothing waits."""
+        wanted = self.pointer()
+        try:
+            there = self._folder.load(names.ACTIVE_PATH)
+        except ChaosError:
+            return False
+        if there is None:
+            there = NO_ACTIVE
+        return is_object(there) and all(there.get(k) == v for k, v in wanted.items() if k not in _CHANGING)
 
     def savepoint(self) -> int:
         return len(self.buffer.entries)

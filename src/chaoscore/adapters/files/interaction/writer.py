@@ -22,22 +22,21 @@ from chaoscore.adapters.files.interaction.settings import FolderSettings
 from chaoscore.adapters.files.interaction.unit import FileUnit, Written
 from chaoscore.adapters.files.interaction.write_lock import WriteLock
 from chaoscore.app.ports import Clock
-from chaoscore.domain.errors import ChaosError
+from chaoscore.domain.errors import ChaosError, StorageError
 from chaoscore.domain.interaction import names
 from chaoscore.domain.interaction.capsule import Capsule
 from chaoscore.domain.interaction.decision import Decision
-from chaoscore.domain.interaction.derived import active_pointer, contents, decision_entry, session_entry
+from chaoscore.domain.interaction.derived import contents, decision_entry, session_entry
 from chaoscore.domain.interaction.event import Event
 from chaoscore.domain.interaction.lock import Lock, LockTable
 from chaoscore.domain.interaction.session import Session
 from chaoscore.domain.interaction.states import SESSION_TERMINAL
-from chaoscore.domain.json import Json, JsonObject, is_object
+from chaoscore.domain.json import Json, JsonObject
 
 _ENTRY_BYTES_LEAST = 150
 _LATE_ENTRIES_MAX = 50_000
 _REAPPLY_SECONDS = 10.0
 _REFRESH_SECONDS = 2.0  # peers break a lock that looks 15 seconds old
-_CHANGING = ("updatedAt", "metadata")
 
 
 class LockLost(Exception):
@@ -83,6 +82,9 @@ class Writer:
 
     def write(self, unit: FileUnit) -> None:
         """Write what the unit put. Raises ``StorageError`` and ``Conflict`` when nothing happened, ``LockLost``."""
+        if not unit.buffer.entries:
+            self._point_again(unit)
+            return
         archived = self._prune_locks(unit)
         documents = unit.buffer.documents()
         events = self._lines(unit, unit.buffer.events())
@@ -107,6 +109,16 @@ class Writer:
             self._tell_catalog(written)
         self._catalog.settle(grown)
         unit.settled()
+
+    def _point_again(self, unit: FileUnit) -> None:
+        """``active.json`` alone was wrong: nothing else depends on it, so that failing is a warning."""
+        commit = Commit(self._folder, self._derived(unit), self._temporary)
+        try:
+            commit.prepare()
+            commit.apply()
+        except StorageError as error:
+            unit.warnings.append(f"{names.ACTIVE_PATH} could not be brought up to date: {error.message}")
+        unit.warnings.extend(commit.warnings)
 
     def _settle(self) -> None:
         """Give a peer that judged the lock a moment ago the time to take it away, then look."""
@@ -139,11 +151,10 @@ class Writer:
 
     def _derived(self, unit: FileUnit) -> list[Step]:
         """``active.json`` always; ``index.json`` while it is small."""
-        waiting = unit.waiting_decisions()
-        ready = [s.command_run_id for s in unit.unfinished_sessions() if s.state == "ready-to-resume"]
-        pointer = active_pointer(waiting, ready, unit.now)
         out: list[Step] = []
-        if not self._stands(pointer) and self._allowed(unit, "active", names.ACTIVE_PATH, pointer):
+        pointer = unit.pointer()
+        stands = unit.pointer_stands() and self._folder.stat(names.ACTIVE_PATH) is not None
+        if not stands and self._allowed(unit, "active", names.ACTIVE_PATH, pointer):
             out.append(Put(names.ACTIVE_PATH, pretty(pointer), durable=False))
         table = self._contents(unit, self._settings.limits.index_bytes_max // _ENTRY_BYTES_LEAST)
         self._index_lags = table is None or len(table) > self._settings.limits.index_bytes_max
@@ -160,14 +171,6 @@ class Writer:
                 commit.prepare()
                 commit.apply()
                 self._index_lags = False
-
-    def _stands(self, pointer: JsonObject) -> bool:
-        """Whether ``active.json`` already says this; a peer's metadata in it stays."""
-        try:
-            there = self._folder.load(names.ACTIVE_PATH)
-        except ChaosError:
-            return False
-        return is_object(there) and all(there.get(k) == v for k, v in pointer.items() if k not in _CHANGING)
 
     def _allowed(self, unit: FileUnit, kind: str, relative: str, document: JsonObject) -> bool:
         try:
