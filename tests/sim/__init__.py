@@ -1,0 +1,1 @@
+"""A seeded simulation of many agents, humans and other programs on one folder, with an auditor that predicts."""
