@@ -1,7 +1,8 @@
 """Every call this adapter makes to SQLite and to the file system goes through one ``Disk``.
 
-It adds nothing of its own. It exists so that a test can fail the Nth call, whatever it is, and so that file modes are
-decided in one place: directories 0700, files 0600.
+It adds nothing of its own. It exists so that a test can fail the Nth call, whatever it is, and so that two things are
+decided in one place: directories are 0700 and files 0600; and the database file is never opened but by SQLite, because
+closing it would drop the POSIX locks that SQLite holds on it in this process.
 """
 
 from __future__ import annotations

@@ -87,7 +87,8 @@ def _from_sqlite(error: sqlite3.Error, path: Path) -> StorageError:
 
 
 def _probe(path: Path) -> str:
-    """Why a file could not be opened or written, when SQLite does not say. Looks, and changes nothing."""
+    """Why a file could not be opened or written, when SQLite does not say. Looks, and opens nothing: a file that is
+    closed takes along every POSIX lock that SQLite holds on it in this process."""
     try:
         disk = os.statvfs(path.parent)
         if disk.f_flag & os.ST_RDONLY:
@@ -96,7 +97,8 @@ def _probe(path: Path) -> str:
             return "NO_SPACE"
         if not os.access(path.parent, os.R_OK | os.W_OK | os.X_OK):
             return "PERMISSION"
-        os.close(os.open(path, os.O_RDWR))
+        if path.exists() and not os.access(path, os.R_OK | os.W_OK):
+            return "PERMISSION"
     except OSError as error:
         return _os_code(error)
     return "IO_ERROR"

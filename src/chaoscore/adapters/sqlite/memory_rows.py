@@ -51,6 +51,8 @@ def memory_of(row: Row) -> Memory:
 
 def tags_of(text: object) -> tuple[str, ...]:
     """Raises ``ValueError``."""
+    if text == "[]":
+        return ()
     raw = decode(text)
     if not is_array(raw):
         raise Malformed("its tags are no list")

@@ -50,13 +50,15 @@ _FUNCTION_WORDS = frozenset(
 )
 """Words that a sentence needs and a search does not: alone they make no some-words match. So do single characters."""
 
-_ROW = f"SELECT id, expires_at, {COLUMNS} FROM memories WHERE id = ? AND namespace = ?"  # noqa: S608
 _ALL = f"SELECT id, expires_at, {COLUMNS} FROM memories WHERE namespace = ? AND id < ? ORDER BY id DESC"  # noqa: S608
 _NOT_INDEXED = (
     f"SELECT id, expires_at, {COLUMNS} FROM memories"  # noqa: S608
     " WHERE namespace = ? AND id < ? AND indexed = 0 ORDER BY id DESC"
 )
-_MATCHING = "SELECT rowid FROM memory_index WHERE memory_index MATCH ? AND rowid < ? ORDER BY rowid DESC"
+_MATCHING = (
+    f"SELECT id, expires_at, {COLUMNS} FROM memory_index CROSS JOIN memories ON memories.id = memory_index.rowid"  # noqa: S608
+    " WHERE memory_index MATCH ? AND memory_index.rowid < ? AND namespace = ? ORDER BY memory_index.rowid DESC"
+)
 _HOW_MANY = "SELECT count(*) FROM (SELECT 1 FROM memory_index WHERE memory_index MATCH ? LIMIT ?)"
 
 
@@ -167,19 +169,13 @@ class Search:
         expression = self._expression(tier)
         if expression is None:
             return
+        indexed = self._connection.execute(_MATCHING, (expression, upper, self._namespace))
         loose = self._connection.execute(_NOT_INDEXED, (self._namespace, upper))
-        pairs = heapq.merge(
-            ((row, True) for row in self._indexed(expression, upper)),
+        yield from heapq.merge(
+            ((row, True) for row in indexed),
             ((row, False) for row in loose),
             key=lambda pair: -_int(pair[0][0]),
         )
-        yield from pairs
-
-    def _indexed(self, expression: str, upper: int) -> Iterator[Row]:
-        for (row_id,) in self._connection.execute(_MATCHING, (expression, upper)):
-            row = self._connection.execute(_ROW, (row_id, self._namespace)).fetchone()
-            if row is not None:
-                yield row
 
     def _expression(self, tier: int) -> str | None:
         """What the index is asked for, ``None`` when nothing can be in the tier."""
@@ -227,7 +223,7 @@ class Search:
         return 3 if some else None
 
     def _score(self, tier: int, key: str, tags: Sequence[str], text: str) -> int:
-        key = folded(key)
+        key = key.lower() if key.isascii() else folded(key)
         score = max(0, 60 - len(text) // 50)
         score += 50 * sum(word in key for word in self._words)
         if tier == 3:
@@ -306,11 +302,7 @@ def _tagged(
         yield from connection.execute(_ALL, (namespace, upper))
         return
     expression = " AND ".join(quoted(term) for term in (namespace_term(namespace), *map(tag_term, tags)))
-    indexed = (
-        row
-        for (row_id,) in connection.execute(_MATCHING, (expression, upper))
-        if (row := connection.execute(_ROW, (row_id, namespace)).fetchone()) is not None
-    )
+    indexed = connection.execute(_MATCHING, (expression, upper, namespace))
     loose = connection.execute(_NOT_INDEXED, (namespace, upper))
     yield from heapq.merge(indexed, loose, key=lambda row: -_int(row[0]))
 

@@ -63,11 +63,9 @@ def words(text: str) -> list[str]:
 def terms_of(namespace: str, tags: Iterable[str], text: str) -> str:
     """The terms of a memory whose ``searched_text`` is ``text``, as the index takes them."""
     moved = text.translate(_SIGNS) + _END
-    terms = {"t" + moved[at : at + PIECE_CHARS] for at in range(len(moved) - PIECE_CHARS + 1)}
-    terms.update("w" + word[:WORD_CHARS_MAX] for word in search_tokens(text))
-    terms.update(map(tag_term, tags))
-    terms.add(namespace_term(namespace))
-    return " ".join(sorted(terms))
+    pieces = set(map("".join, zip(moved, moved[1:], moved[2:], strict=False)))
+    names = [namespace_term(namespace), *map(tag_term, tags)]
+    return " ".join((*names, "t" + " t".join(pieces), *map(word_term, words(text))))
 
 
 def namespace_term(namespace: str) -> str:

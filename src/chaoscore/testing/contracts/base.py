@@ -65,6 +65,13 @@ class World:
         self.opened.remove(self.stores)
         self.stores = await self.another(self.processes)
 
+    async def bytes_at_rest(self) -> dict[Path, bytes]:
+        """Every file as it stands while nobody has the stores open."""
+        await self.stores.close()
+        found = {path: path.read_bytes() for path in self.directory.rglob("*") if path.is_file()}
+        await self.reopen()
+        return found
+
     async def another(self, processes: FakeProcesses | None = None) -> OpenStores:
         """What a second process of this place works with."""
         stores = await self.opener(self.directory, self.clock, self.ids, processes or self.processes.another(200))

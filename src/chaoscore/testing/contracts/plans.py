@@ -58,8 +58,8 @@ class PlanStoreContract(StoreContract):
         theirs = await world.stores.plans.find_plan(nameless, NOBODY)
         assert mine is not None and mine.handle == named
         assert theirs is not None and theirs.handle is None
-        for file in world.directory.rglob("*"):
-            assert not file.is_file() or nameless.encode() not in file.read_bytes(), file
+        for file, content in (await world.bytes_at_rest()).items():
+            assert nameless.encode() not in content, file
 
     @story
     async def test_an_anonymous_plan_is_found_only_through_its_connection_until_it_has_a_run(
