@@ -294,6 +294,19 @@ def test_calls_of_one_session_run_at_the_same_time(web: HttpServer, session: str
         assert b'"released"' in connection.makefile("rb").read()
 
 
+def test_an_id_that_belongs_to_a_call_in_flight_is_refused_and_the_first_is_answered(
+    web: HttpServer, session: str
+) -> None:
+    with web.start(call("hold", {"key": "first"}, id=7), session, connection="close") as connection:
+        web.wait_for(session, lambda state: "first" in state["running"])
+        for same in (7, "7"):
+            answer = web.post(call("echo", {"text": "second"}, id=same), session)
+            assert (answer.status, answer.json()["error"]["code"]) == (400, -32600)
+        web.tool(session, "release", {"key": "first"})
+        assert b'"released"' in connection.makefile("rb").read()
+    assert web.post(call("echo", {"text": "third"}, id=7), session).status == 200
+
+
 @pytest.mark.parametrize(
     ("line", "key"),
     [

@@ -109,8 +109,14 @@ class McpEndpoint:
         if session is None:
             await _refuse_rpc(send, 404, "unknown or expired session; send initialize to open another")
             return
-        with self._sessions.using(session_id, session):
-            await self._serve(exchange, Caller(session.peer, not self._resumable), session_id, None)
+        if not exchange.take_id(session.asked):
+            await _refuse_rpc(send, 400, "the id belongs to a call in flight; use another")
+            return
+        try:
+            with self._sessions.using(session_id, session):
+                await self._serve(exchange, Caller(session.peer, not self._resumable), session_id, None)
+        finally:
+            exchange.let_go_of_id()
 
     async def _serve(
         self, exchange: _Exchange, caller: Caller, session_id: str | None, opening: Principal | None
@@ -125,6 +131,7 @@ class McpEndpoint:
                 exchange.unfinished = True
             elif not message.get("more_body", False):
                 exchange.unfinished = False
+                exchange.let_go_of_id()
             await send(message)
 
         if scope["method"] == "POST":
@@ -164,7 +171,7 @@ class McpEndpoint:
             await send_json(exchange.send, 400, message.to_bytes())
             return False
         exchange.initializes = is_initialize(message)
-        exchange.expects_answer = isinstance(message, JSONRPCRequest)
+        exchange.asks = str(message.id) if isinstance(message, JSONRPCRequest) else None
         return True
 
 
@@ -175,13 +182,30 @@ class _Exchange:
         self.scope: Scope = dict(scope)
         self.send = send
         self.initializes = False
-        self.expects_answer = False
+        self.asks: str | None = None
         self.gone = False
         self.unfinished = False
         self.on_gone: Callable[[], object] | None = None
         self._stopping = stopping
         self._receive = receive
         self._body: bytes | None = None
+        self._taken: set[str] | None = None
+
+    def take_id(self, taken: set[str]) -> bool:
+        """Whether this request's id was free among those of its session in flight; it is taken until let go."""
+        if self.asks is None:
+            return True
+        if self.asks in taken:
+            return False
+        taken.add(self.asks)
+        self._taken = taken
+        return True
+
+    def let_go_of_id(self) -> None:
+        """Before the end of the answer leaves: whoever has read it may use the id again."""
+        if self._taken is not None and self.asks is not None:
+            self._taken.discard(self.asks)
+        self._taken = None
 
     async def read_body(self, bytes_max: int) -> bytes | None:
         """The whole body, ``None`` when it is larger than ``bytes_max``."""
@@ -202,7 +226,7 @@ class _Exchange:
         if self._body is not None:
             body, self._body = self._body, None
             return {"type": "http.request", "body": body, "more_body": False}
-        message = await (self._receive() if self.expects_answer else self._receive_or_stop())
+        message = await (self._receive() if self.asks is not None else self._receive_or_stop())
         if message["type"] == "http.disconnect":
             self.gone = True
             if self.on_gone is not None:

@@ -11,7 +11,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from chaoscore.adapters.mcp.definition import Peer
 from chaoscore.app.ports import Clock, Ids
@@ -21,11 +21,16 @@ from chaoscore.domain.principal import Principal
 
 @dataclass(slots=True, eq=False)
 class Session:
-    """``under_way`` counts the HTTP requests being served, open event streams included: they keep it from idling."""
+    """``under_way`` counts the HTTP requests being served, open event streams included: they keep it from idling.
+
+    ``asked`` are the ids of its calls in flight as the SDK names their streams. Of two with one name only one would be
+    answered, with either answer.
+    """
 
     peer: Peer
     last_used: float
     under_way: int = 0
+    asked: set[str] = field(default_factory=set)
 
 
 class Sessions:
