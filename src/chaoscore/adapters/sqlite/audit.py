@@ -10,6 +10,8 @@ import json
 import re
 import sqlite3
 from collections.abc import Iterator, Sequence
+from itertools import islice
+from json.encoder import encode_basestring
 
 from chaoscore.adapters.sqlite.audit_finder import newest_events
 from chaoscore.adapters.sqlite.chain import Chain, Entry, entries
@@ -110,21 +112,23 @@ class SqliteAuditStore:
 
 def preview(value: Json, redactor: Redactor) -> str:
     """A value as one short line without secrets: shape and beginning, never the whole of something long."""
-    text = _brief(value, redactor, _DEPTH_MAX)
+    text = _clean(_brief(value, redactor, _DEPTH_MAX), redactor)
     return text if len(text) <= PREVIEW_CHARS_MAX else text[: PREVIEW_CHARS_MAX - 1] + "…"
 
 
 def _brief(value: Json, redactor: Redactor, depth: int) -> str:
+    """What is cut here is redacted first, so that no part of a secret is left; the rest is, once, by ``preview``."""
     if isinstance(value, str):
-        clean = _CREDENTIAL.sub(r"\1_[redacted]", redactor.text(value[:_TEXT_LOOKED_AT_MAX]))
-        short = clean if len(clean) <= _TEXT_CHARS_MAX else clean[: _TEXT_CHARS_MAX - 1] + "…"
-        return json.dumps(short)
-    if is_object(value):
+        if len(value) > _TEXT_CHARS_MAX:
+            value = _clean(value[:_TEXT_LOOKED_AT_MAX], redactor)
+        return encode_basestring(value if len(value) <= _TEXT_CHARS_MAX else value[: _TEXT_CHARS_MAX - 1] + "…")
+    if isinstance(value, dict) or is_object(value):
         if depth == 0:
             return f"{{{len(value)} keys}}"
         shown = []
-        for key, member in list(value.items())[:_MEMBERS_MAX]:
-            secret = _SECRET_NAME.search(key) is not None and isinstance(member, str)
+        for key in islice(value, _MEMBERS_MAX):
+            member = value[key]
+            secret = isinstance(member, str) and _SECRET_NAME.search(key) is not None
             inner = '"[redacted]"' if secret else _brief(member, redactor, depth - 1)
             shown.append(f"{_brief(key, redactor, 0)}: {inner}")
         return "{" + ", ".join(shown + ["…"] * (len(value) > _MEMBERS_MAX)) + "}"
@@ -134,6 +138,11 @@ def _brief(value: Json, redactor: Redactor, depth: int) -> str:
         parts = [_brief(element, redactor, depth - 1) for element in value[:_MEMBERS_MAX]]
         return "[" + ", ".join(parts + ["…"] * (len(value) > _MEMBERS_MAX)) + "]"
     return json.dumps(value) if not isinstance(value, int) or value.bit_length() < 1024 else "a very long integer"
+
+
+def _clean(text: str, redactor: Redactor) -> str:
+    text = redactor.text(text)
+    return _CREDENTIAL.sub(r"\1_[redacted]", text) if "plan_" in text or "run_" in text else text
 
 
 _SHAPE: dict[str, Json] = {
