@@ -265,6 +265,7 @@ def test_only_chosen_steps_advance_and_unmet_dependencies_are_an_error(tmp_path:
             assert b.world.effects() == []
             assert (await b.execute(plan, step_ids=["s1"]))["status"] == "PAUSED"
             assert (await b.execute(plan, step_ids=["s2"]))["status"] == "ACHIEVED"
+            assert (await b.execute(plan, step_ids=["nope"]))["error"]["code"] == "VALIDATION_ERROR"
 
     run(work())
 

@@ -390,10 +390,10 @@ class RunState:
     # -- how it ends -----------------------------------------------------------------------------------------
 
     def status(self, cancelled: bool = False) -> RunStatus:
-        """The run's status when nothing is in flight."""
-        if cancelled:
-            return "cancelled"
+        """The run's status when nothing is in flight. A cancel that came after the last step began ended nothing."""
         views = self.views()
+        if cancelled and not (all(view.settled for view in views) and not self._cut_short()):
+            return "cancelled"
         states = {view.state for view in views}
         if any(action.state == "outcome-unknown" for action in self.actions()):
             return "needs-attention"
@@ -402,6 +402,9 @@ class RunState:
         if states <= FINISHED:
             return "completed" if self.evaluate().outcome in ("achieved", "partial") else "failed"
         return "running"
+
+    def _cut_short(self) -> bool:
+        return any(action.error is not None and action.error.code == RUN_CANCELLED for action in self.actions())
 
     def evaluate(self) -> Evaluation:
         """achieved | partial | failed | blocked, from recorded facts alone (spec §5)."""

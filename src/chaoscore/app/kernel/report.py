@@ -105,7 +105,7 @@ def run_envelope(report: RunReport, extra: dict[str, Json] | None = None) -> Env
             "the run goes on; this call's time to wait is over",
             data,
             warnings=warnings,
-            next_action="call chaoscore_execute with this run_id to wait for it, or with cancel: true to end it",
+            next_action=f"call chaoscore_execute with this {_id(report)} to wait for it, or with cancel: true to end",
         )
     match status:
         case "waiting-for-decision":
@@ -126,7 +126,7 @@ def run_envelope(report: RunReport, extra: dict[str, Json] | None = None) -> Env
                 "the run stands still with steps left",
                 data,
                 warnings=warnings,
-                next_action="call chaoscore_execute with this run_id to go on",
+                next_action=f"call chaoscore_execute with this {_id(report)} to go on",
             )
         case "cancelled":
             return Envelope("CANCELLED", "the run was cancelled", data, warnings=warnings)
@@ -144,6 +144,11 @@ def run_envelope(report: RunReport, extra: dict[str, Json] | None = None) -> Env
         "blocked": "do not retry: only the operator can change the policy",
     }
     return Envelope(outcome.upper(), words[outcome], data, warnings=warnings, next_action=following.get(outcome))
+
+
+def _id(report: RunReport) -> str:
+    """Which id the caller holds: an anonymous caller that joined by its plan is never told the run's."""
+    return "run_id" if (report.credential or report.run.handle) else "plan_id"
 
 
 def _waiting(report: RunReport, data: dict[str, Json]) -> Envelope:
@@ -167,5 +172,5 @@ def _waiting(report: RunReport, data: dict[str, Json]) -> Envelope:
         must_stop=True,
         warnings=report.notes,
         next_action="stop and show your user data.waiting (capability and arguments). Only after they agree, call "
-        "chaoscore_execute with this run_id and confirmed: true; if not, with cancel: true",
+        f"chaoscore_execute with this {_id(report)} and confirmed: true; if not, with cancel: true",
     )

@@ -91,7 +91,8 @@ class RunAnswers:
                 actions = {action.key: action for action in self._recovered(run)}
                 found = actions.get((step, item)) or next((a for a in run.actions if a.key == (step, item)), None)
                 if found is None:
-                    raise NotFound(f"run {run.label!r} has no action {step!r} with item {item!r}", key="step")
+                    where = repr(step) if item is None else f"{step!r} for item {item}"
+                    raise NotFound(f"run {run.label!r} has recorded no action of step {where}", key="step")
                 actions[found.key] = _resolved(found, word, book.clock.now())
                 written = [
                     facts.event(

@@ -208,7 +208,7 @@ class Driver:
         known = {"arguments": move.arguments, "digest": admission.digest, "verdict": admission.verdict}
         if admission.verdict.effect == "DENY":
             turn.events.append(self.facts.verdict(admission))
-            error = ActionError(DENIED_BY_POLICY, f"{admission.verdict.rule}: {'; '.join(admission.verdict.reasons)}")
+            error = ActionError(DENIED_BY_POLICY, "; ".join(admission.verdict.reasons) or admission.verdict.rule)
             self._put(turn, action.after("deny", error=error, finished_at=now, **known))
             return False
         earlier = self._reuse(move)

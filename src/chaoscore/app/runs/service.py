@@ -14,7 +14,7 @@ from chaoscore.app.ports import PolicySource
 from chaoscore.app.runs.answers import Answer, RunAnswers
 from chaoscore.app.runs.book import ExecuteRequest, RunBook, RunReport
 from chaoscore.app.runs.driver import Listener
-from chaoscore.app.runs.supervisor import Granted, Supervisor
+from chaoscore.app.runs.supervisor import Granted, Supervisor, chosen_steps
 from chaoscore.app.tools import CallContext
 from chaoscore.domain.action import Event
 from chaoscore.domain.principal import Principal
@@ -44,6 +44,7 @@ class RunService:
         """
         book = self._book
         plan, run, credential = await book.open(request, context)
+        chosen_steps(plan, request)
         if run.status in RUN_FINISHED:
             return RunReport(run, plan, book.state(plan, run), credential=credential)
         active = await self._supervisor.activate(

@@ -68,7 +68,7 @@ class Supervisor:
         """Join the run where it is in motion here, otherwise claim, recover and start it; ``None`` when it has ended
         meanwhile. Raises ``Busy``."""
         async with self.alone(run.label) as active:
-            scope = _scope(plan, request)
+            scope = chosen_steps(plan, request)
             if active is not None:
                 await self._join(active, scope, request, approve)
                 return active
@@ -169,7 +169,8 @@ async def _give_up(recorder: Recorder) -> None:
         await recorder.stop()
 
 
-def _scope(plan: StoredPlan, request: ExecuteRequest) -> frozenset[str] | None:
+def chosen_steps(plan: StoredPlan, request: ExecuteRequest) -> frozenset[str] | None:
+    """The steps a caller chose, ``None`` for all. Raises ``InvalidInput`` for one that the plan does not have."""
     if request.step_ids is None:
         return None
     known = [step.id for step in plan.plan.steps]
