@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from chaoscore.app.ports import AIProvider, HandlerContext, Provided
+from chaoscore.app.ports import AIProvider, Clock, HandlerContext, Provided
 from chaoscore.app.tools import CallContext, Connection
 from chaoscore.bootstrap import Kernel, open_kernel
 from chaoscore.domain.capability import Annotations, Capability
@@ -142,13 +142,20 @@ def settings_for(directory: Path, limits: Limits | None = None) -> Settings:
 
 @asynccontextmanager
 async def bench(
-    directory: Path, *, limits: Limits | None = None, provider: AIProvider | None = None, **policy: Json
+    directory: Path,
+    *,
+    limits: Limits | None = None,
+    provider: AIProvider | None = None,
+    clock: Clock | None = None,
+    **policy: Json,
 ) -> AsyncIterator[Bench]:
     """A kernel whose policy is written anew, unless there is one already and nothing is said about it."""
     if policy or not (directory / "policy.json").exists():
         write_policy(directory, **policy)
     world = World(directory)
-    async with open_kernel(settings_for(directory, limits), extra=world.provided(), provider=provider) as kernel:
+    async with open_kernel(
+        settings_for(directory, limits), extra=world.provided(), provider=provider, clock=clock
+    ) as kernel:
         yield Bench(kernel, world)
 
 

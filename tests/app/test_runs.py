@@ -12,6 +12,7 @@ from chaoscore.app.tools import CallContext, Connection
 from chaoscore.domain.limits import Limits
 from chaoscore.domain.principal import ANONYMOUS, Principal
 from chaoscore.domain.records import Claim
+from chaoscore.testing.fakes import FakeClock
 from tests.app.harness import Bench, bench, run, step, until, write_policy
 
 ASK = "test.append"
@@ -601,5 +602,21 @@ def test_two_kernels_on_one_database_share_runs_and_only_one_drives(tmp_path: Pa
 
             await until(ended)
             assert (await two.execute(plan))["status"] == "ACHIEVED"
+
+    run(work())
+
+
+def test_expired_memories_are_swept_by_later_writes(tmp_path: Path) -> None:
+    clock = FakeClock()
+
+    async def work() -> None:
+        async with bench(tmp_path, clock=clock) as b:
+            await b.call("chaoscore_remember", key="first", value=0)
+            await b.call("chaoscore_remember", key="brief", value="canary-expired", ttl_seconds=10)
+            clock.advance(11)
+            assert (await b.call("chaoscore_recall", key="brief"))["data"]["memories"] == []
+            for number in range(20):
+                await b.call("chaoscore_remember", key=f"k{number}", value=number)
+            assert await b.kernel.stores.memory.history("shared", "brief", 10) == ()
 
     run(work())
