@@ -262,7 +262,10 @@ def test_a_folder_swapped_for_a_link_during_the_work_never_leads_outside(home: P
     fs, before = open_desk(home), outside_state(home)
     reads = writes = refusals = 0
     with swapping(home / "root/docs", home / "outside/docs"):
-        for number in range(150):
+        # On until some attempts met the folder and some the link: then the race took place.
+        for number in range(20_000):
+            if number >= 150 and reads and writes and refusals:
+                break
             read = fs.outcome("fs.read_text", path="docs/a.md")
             if isinstance(read, CapabilityError):
                 refusals += 1
@@ -276,7 +279,6 @@ def test_a_folder_swapped_for_a_link_during_the_work_never_leads_outside(home: P
             )
             writes += not isinstance(written, CapabilityError)
     assert outside_state(home) == before
-    # The race took place: some attempts met the folder, some the link.
     assert reads and writes and refusals
 
 
@@ -284,7 +286,9 @@ def test_a_file_swapped_for_a_link_during_the_work_is_never_read_through(home: P
     fs, before = open_desk(home), outside_state(home)
     inside = 0
     with swapping(home / "root/docs/a.md", home / "outside/docs/a.md"):
-        for _ in range(150):
+        for number in range(20_000):
+            if number >= 150 and inside:
+                break
             read = fs.outcome("fs.read_text", path="docs/a.md")
             if not isinstance(read, CapabilityError):
                 assert read["text"] == "inside"
