@@ -6,7 +6,7 @@ Every method that writes is one transaction: it happened whole, audit events inc
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -301,4 +301,3 @@ class Provided:
 
 
 Progress = Callable[[JsonObject], Awaitable[None]]
-EventStream = AsyncIterator[JsonObject]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from chaoscore.domain.action import Action, Grant
 from chaoscore.domain.evaluation import Evaluation
-from chaoscore.domain.json import JsonObject
 from chaoscore.domain.plan import Plan
 
 RunStatus = Literal["running", "waiting-for-decision", "needs-attention", "completed", "failed", "cancelled"]
@@ -91,14 +90,3 @@ class Changes:
     used_grants: tuple[str, ...] = ()
     status: RunStatus | None = None
     evaluation: Evaluation | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyState:
-    """The policy file as last seen: ``problem`` tells why it cannot be used, ``None`` when it can."""
-
-    path: str
-    digest: str
-    problem: str | None = None
-    warnings: tuple[str, ...] = ()
-    extra: JsonObject = field(default_factory=dict)

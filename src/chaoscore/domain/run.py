@@ -18,7 +18,7 @@ from chaoscore.domain.capability import Capability
 from chaoscore.domain.evaluation import CheckResult, Evaluation, Outcome, StepReason, apply_checks
 from chaoscore.domain.json import Json, JsonObject, MissingPath, is_array, resolve_pointer
 from chaoscore.domain.limits import Limits
-from chaoscore.domain.plan import ItemReference, Plan, Reference, Step
+from chaoscore.domain.plan import Plan, Reference, Step
 from chaoscore.domain.records import RunStatus
 from chaoscore.domain.references import find_references, resolve
 from chaoscore.domain.step_actions import PENDING, StepActions
@@ -457,10 +457,6 @@ def dependencies_by_reference(step: Step) -> frozenset[str]:
     if step.for_each is not None:
         names.add(step.for_each.source.step)
     return frozenset(names)
-
-
-def uses_item(step: Step) -> bool:
-    return any(isinstance(ref, ItemReference) for _, ref in find_references(step.arguments))
 
 
 def recover(action: Action, capability: Capability | None, at: float) -> Action:
