@@ -6,6 +6,7 @@ import asyncio
 import os
 import sqlite3
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,46 @@ def test_an_empty_file_where_the_database_belongs_becomes_one(tmp_path: Path) ->
     directory.mkdir()
     (directory / FILE).touch()
     tell(directory, World.claimed_run)  # type: ignore[arg-type]
+
+
+def test_a_database_made_by_somebody_else_between_any_two_statements_of_opening_is_used(tmp_path: Path) -> None:
+    """Another process is half way: the file is there and switched to WAL, its schema comes at the worst moment."""
+
+    class Interrupted(Disk):
+        __slots__ = ("before", "came", "directory", "said")
+
+        def __init__(self, directory: Path, before: int) -> None:
+            self.directory, self.before, self.said, self.came = directory, before, 0, False
+
+        def connect(self, path: Path, *, busy_seconds: float) -> sqlite3.Connection:
+            connection = super().connect(path, busy_seconds=busy_seconds)
+            connection.set_trace_callback(self.step)
+            return connection
+
+        def step(self, _: str) -> None:
+            self.said += 1
+            if self.said == self.before:
+                self.came = True
+                tell(self.directory, World.claimed_run)  # type: ignore[arg-type]
+
+        def lock(self, file: int, *, wait: bool = True) -> bool:
+            self.before = 0  # from here on nobody else gets in
+            return super().lock(file, wait=wait)
+
+    places, came, before = 0, True, 0
+    while came:
+        before += 1
+        directory = tmp_path / str(before)
+        directory.mkdir()
+        behind_the_back(directory, "PRAGMA journal_mode = WAL")
+        disk = Interrupted(directory, before)
+        opening = Opening(disk, directory, Turnstile(disk, directory), lambda: None, lambda _: None, 0.2, MIGRATIONS)
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(opening.prepare).result().close()
+        came = disk.came
+        assert look(directory, "SELECT count(*) FROM plans") == [(1,) if came else (0,)]
+        places += came
+    assert places
 
 
 def test_an_older_schema_is_brought_up_to_date_with_its_rows(tmp_path: Path) -> None:

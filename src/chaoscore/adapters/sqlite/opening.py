@@ -20,6 +20,13 @@ FILE_NAME = "chaoscore.db"
 WRITER_CACHE_KIB = 4_096
 READER_CACHE_KIB = 8_192
 
+# One statement, and so one view of the file: read one after the other, the first value can be from before another
+# process made the database and the second from after, which together look like a database of another program.
+WHOSE = (
+    "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master)"
+    " FROM pragma_application_id, pragma_user_version"
+)
+
 
 class Opening:
     """What it takes to open the database of a data directory, for writing or for reading.
@@ -119,12 +126,10 @@ class Opening:
 
     def _version_of(self, connection: sqlite3.Connection) -> int:
         """The schema's version, 0 for an empty file. Raises ``ConfigurationInvalid`` for a file that is not ours."""
-        application, version = (
-            int(connection.execute(f"PRAGMA {name}").fetchone()[0]) for name in ("application_id", "user_version")
-        )
+        application, version, objects = connection.execute(WHOSE).fetchone()
         path = str(self.path)
         if application != APPLICATION_ID:
-            if application or version or connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            if application or version or objects:
                 raise ConfigurationInvalid(
                     f"{path!r} is a database of another program; choose another data directory", path=path
                 )
@@ -136,7 +141,7 @@ class Opening:
                 path=path,
                 schema=version,
             )
-        return version
+        return int(version)
 
     def _make(self) -> None:
         """Under the lock: what is missing now, whoever made the rest."""
