@@ -276,9 +276,27 @@ def test_every_fault_of_a_policy_is_listed_with_what_to_write(desk: Desk) -> Non
     assert done.code == 5
     for shown in (str(path), "'deniedCapabilities'", "must be a list", "'fs.write_text'"):
         assert shown in done.err, shown
+    assert "httpAllowedDomains: must be a list of texts, not string" in done.err
+    assert "deniedCapabilities[0]: 'fs.wirte_text' is not" in done.err
     answer = desk.run("policy", "check", str(path), "--json").json()
     assert len(answer["error"]["details"]["faults"]) == 3
     assert desk.run("inspect", "--policy", str(path)).code == 5
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"requireConfirmationFor": ["fs.list", "fs.lst"]}, "requireConfirmationFor[1]: 'fs.lst' is not a registered"),
+        ({"allowedCapabilities": 1}, "allowedCapabilities: must be a list of texts, not integer"),
+        ({"approvalMode": "robot"}, "approvalMode: must be 'caller' or 'human', not 'robot'"),
+        ({"approvalDoors": []}, "approvalDoors: must name at least one of"),
+        ({"httpAllowPrivate": ["a"]}, "httpAllowPrivate[0]: 'a' must name a port"),
+    ],
+)
+def test_a_single_fault_of_a_policy_is_told_once(changes: dict[str, object], says: str, desk: Desk) -> None:
+    done = desk.run("policy", "check", str(desk.policy(**changes)))
+    assert done.code == 5
+    assert done.err.count(says) == 1 and done.err.count(says.partition(":")[0]) == 1
 
 
 def test_a_policy_that_is_not_there_is_told_apart_from_one_that_is_not_made_yet(desk: Desk) -> None:

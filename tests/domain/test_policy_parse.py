@@ -131,6 +131,20 @@ def test_a_policy_not_fully_understood_is_refused_with_key_and_fix(raw: Json, ke
     assert words in error.message
 
 
+@pytest.mark.parametrize(("raw", "key", "words"), REFUSED, ids=[f"{i}-{key}" for i, (_, key, _) in enumerate(REFUSED)])
+def test_the_place_of_a_fault_is_named_once(raw: Json, key: str, words: str) -> None:
+    error = refusal(raw)
+    faults = error.details["faults"]
+    assert isinstance(faults, list)
+    for fault in faults:
+        assert isinstance(fault, dict)
+        assert not str(fault["message"]).startswith((str(fault["key"]) or "\0", repr(fault["key"])))
+    if key:
+        assert error.message.startswith(f"/etc/policy.json: {key}: ")
+        assert error.message.count(f"{key}:") == 1
+        assert error.message.count(f"{key} ") == 0
+
+
 @pytest.mark.parametrize("key", EMPTY)
 def test_each_of_the_four_lists_must_be_there(key: str) -> None:
     error = refusal({name: value for name, value in EMPTY.items() if name != key})

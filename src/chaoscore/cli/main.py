@@ -88,10 +88,11 @@ def _guarded(work: Callable[[], int], debug: bool = False, terminal: Terminal | 
 def _explain(error: ChaosError, terminal: Terminal | None) -> int:
     lines = [error.message]
     faults = error.details.get("faults")
-    for fault in faults if isinstance(faults, list) else ():
-        where = fault.get("pointer") or fault.get("key") or ""
-        suggestion = f" ({fault['suggestion']})" if fault.get("suggestion") else ""
-        lines.append(f"  {where}: {fault['message']}{suggestion}")
+    if isinstance(faults, list) and not (len(faults) == 1 and str(faults[0]["message"]) in error.message):
+        for fault in faults:
+            where = fault.get("pointer") or fault.get("key") or ""
+            suggestion = f" ({fault['suggestion']})" if fault.get("suggestion") else ""
+            lines.append(f"  {where}: {fault['message']}{suggestion}" if where else f"  {fault['message']}{suggestion}")
     _complain("\n".join(lines), help_of(error))
     if terminal is not None and terminal.as_json:
         terminal.answer(

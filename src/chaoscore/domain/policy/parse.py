@@ -53,9 +53,10 @@ def parse_policy(raw: Json, known: Collection[str], file: str) -> ParsedPolicy:
     policy = reader.read(raw)
     if reader.faults:
         key, message = reader.faults[0]
+        where = f"{key if key.isprintable() else brief(key)}: " if key else ""
         more = f" (and {len(reader.faults) - 1} more)" if len(reader.faults) > 1 else ""
         raise PolicyInvalid(
-            f"{file}: {message}{more}",
+            f"{file}: {where}{message}{more}",
             file=file,
             key=key,
             faults=[{"key": fault_key, "message": text} for fault_key, text in reader.faults[:FAULTS_MAX]],
@@ -64,7 +65,10 @@ def parse_policy(raw: Json, known: Collection[str], file: str) -> ParsedPolicy:
 
 
 class _Reader:
-    """Collects faults and warnings while reading; what it returns means something only without faults."""
+    """Collects faults and warnings while reading; what it returns means something only without faults.
+
+    A fault's message goes on where its key ends: whoever shows both writes the key once.
+    """
 
     def __init__(self, known: frozenset[str]) -> None:
         self.known = known
@@ -115,10 +119,10 @@ class _Reader:
             if key not in valid:
                 near = _nearest(key, valid)
                 hint = f"did you mean {near!r}?" if near else f"valid keys: {', '.join(valid)}"
-                self.fault(key, f"unknown key {brief(key)}; {hint}")
+                self.fault(key, f"unknown key; {hint}")
         for key in REQUIRED_KEYS:
             if key not in raw:
-                self.fault(key, f'{key!r} is missing; write "{key}": [] for an empty list')
+                self.fault(key, f'is missing; write "{key}": [] for an empty list')
 
     def _list(self, raw: JsonObject, key: str, read: Callable[[str, str], str]) -> tuple[str, ...]:
         """The entries of a list in the form they are compared in. ``read`` raises ``ValueError`` for a wrong one."""
@@ -126,22 +130,22 @@ class _Reader:
             return ()
         entries = raw[key]
         if not is_array(entries):
-            self.fault(key, f"{key} must be a list of texts, not {type_name(entries)}")
+            self.fault(key, f"must be a list of texts, not {type_name(entries)}")
             return ()
         found: dict[str, int] = {}
         for position, entry in enumerate(entries):
             place = f"{key}[{position}]"
             if not isinstance(entry, str):
-                self.fault(place, f"{place} must be text, not {type_name(entry)}")
+                self.fault(place, f"must be text, not {type_name(entry)}")
                 continue
             try:
                 value = read(place, entry)
             except ValueError as error:
-                self.fault(place, f"{place}: {brief(entry)} {error}")
+                self.fault(place, f"{brief(entry)} {error}")
                 continue
             first = found.setdefault(value, position)
             if first != position:
-                self.fault(place, f"{place}: {brief(entry)} stands in {key}[{first}] already; remove one of them")
+                self.fault(place, f"{brief(entry)} stands in {key}[{first}] already; remove one of them")
         return tuple(found)
 
     def _name(self, place: str, entry: str) -> str:
@@ -172,7 +176,7 @@ class _Reader:
         mode = raw.get("approvalMode", MODES[0])
         if isinstance(mode, str) and mode in MODES:
             return mode
-        self.fault("approvalMode", f"approvalMode must be 'caller' or 'human', not {brief(mode)}")
+        self.fault("approvalMode", f"must be 'caller' or 'human', not {brief(mode)}")
         return "human"
 
     def _doors(self, raw: JsonObject) -> tuple[Door, ...]:
@@ -180,7 +184,7 @@ class _Reader:
             return DEFAULT_DOORS
         doors = self._list(raw, "approvalDoors", _door)
         if raw["approvalDoors"] in ([], ()):
-            self.fault("approvalDoors", f"approvalDoors must name at least one of {', '.join(DOORS)}")
+            self.fault("approvalDoors", f"must name at least one of {', '.join(DOORS)}")
         return cast("tuple[Door, ...]", doors)
 
 
