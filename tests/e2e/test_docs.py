@@ -21,6 +21,7 @@ from chaoscore.domain.lint import check_steps
 from chaoscore.domain.policy.parse import parse_policy_bytes
 from chaoscore.settings import load_settings
 from chaoscore.settings.model import LIMIT_BOUNDS, VARIABLES, limit_variable
+from chaoscore.settings.sources import KNOWN_NAMES
 from tests.e2e.conftest import ROOT
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")], key=lambda path: path.relative_to(ROOT).as_posix())
@@ -128,6 +129,20 @@ def test_every_setting_is_documented_with_its_flag() -> None:
             assert variable.flag in cells[1], variable.name
         if variable.old is not None:
             assert f"`{variable.old}`" in (ROOT / "docs" / "settings.md").read_text("utf-8")
+
+
+def test_every_variable_of_our_prefix_that_is_named_anywhere_is_a_setting() -> None:
+    """The program refuses any other, so whoever exports one for a script could no longer start it."""
+    files = [*PAGES, ROOT / ".env.example"]
+    files += [path for part in ("scripts", "benchmarks", "examples", "src") for path in (ROOT / part).rglob("*")]
+    named = {
+        (path.relative_to(ROOT).as_posix(), name)
+        for path in files
+        if path.is_file() and path.suffix in ("", ".md", ".py", ".json", ".example")
+        for name in re.findall(r"CHAOS_CORE_[A-Z_]*[A-Z]", path.read_text("utf-8"))
+    }
+    assert named
+    assert {(place, name) for place, name in named if name not in KNOWN_NAMES} == set()
 
 
 def test_every_limit_is_documented_with_its_default_and_bounds() -> None:
