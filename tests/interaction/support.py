@@ -1,8 +1,7 @@
-"""Clocks, randomness and stores for tests of the decision runtime."""
+"""A clock that tests set, and repositories with a store or a service over them."""
 
 from __future__ import annotations
 
-import secrets
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,19 +10,8 @@ from chaoscore.adapters.files.interaction import FileInteractionStore, FolderSet
 from chaoscore.adapters.files.interaction.fileops import FileOps
 from chaoscore.app.interactions.service import InteractionService
 from chaoscore.app.ports import Clock
+from chaoscore.bootstrap_interaction import random_hex
 from chaoscore.domain.interaction.limits import InteractionLimits
-
-
-class SystemClock:
-    def now(self) -> float:
-        return time.time()
-
-    def monotonic(self) -> float:
-        return time.monotonic()
-
-
-def random_hex(digits: int) -> str:
-    return secrets.token_hex((digits + 1) // 2)[:digits]
 
 
 @dataclass(slots=True)

@@ -14,10 +14,11 @@ from typing import TypeVar
 import pytest
 
 from chaoscore.adapters.files.interaction.fileops import FileOps
+from chaoscore.adapters.system import SystemClock
 from chaoscore.app.envelope import Envelope
 from chaoscore.app.interactions.service import InteractionService
 from tests.interaction.steps import OPERATIONS, Operation, answer, faults, prepared
-from tests.interaction.support import Bench, SystemClock
+from tests.interaction.support import Bench
 
 T = TypeVar("T")
 POINTS_MAX = 400

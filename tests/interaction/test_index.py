@@ -16,12 +16,13 @@ from chaoscore.adapters.files.interaction.fileops import FileOps
 from chaoscore.adapters.files.interaction.folder import Folder
 from chaoscore.adapters.files.interaction.scan_catalog import ScanCatalog
 from chaoscore.adapters.files.interaction.sqlite_catalog import SqliteCatalog
+from chaoscore.adapters.system import SystemClock
 from chaoscore.app.interaction_ports import SessionFilter
 from chaoscore.app.interactions.begin import BeginRequest
 from chaoscore.app.interactions.progress import EndRequest
 from chaoscore.app.interactions.service import InteractionService
 from tests.interaction.steps import answer, ask, begin, prepared, text
-from tests.interaction.support import Bench, SystemClock
+from tests.interaction.support import Bench
 
 
 def same(folder: Folder, indexed: SqliteCatalog) -> None:

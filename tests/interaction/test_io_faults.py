@@ -12,12 +12,13 @@ from typing import cast
 import pytest
 
 from chaoscore.adapters.files.interaction.fileops import FileOps
+from chaoscore.adapters.system import SystemClock
 from chaoscore.app.envelope import Envelope
 from chaoscore.app.interactions.deciding import DecisionRequest
 from chaoscore.domain.interaction.capsule import NOTHING
 from chaoscore.testing.faults import FaultInjector, fault_points
 from tests.interaction.steps import OPERATIONS, OPTIONS, Operation, answer, begin, faults, prepared
-from tests.interaction.support import Bench, ManualClock, SystemClock
+from tests.interaction.support import Bench, ManualClock
 
 CHANGES = ("write", "fsync", "fdatasync", "rename", "link", "unlink", "mkdir", "open")
 CODES = {errno.ENOSPC: "NO_SPACE", errno.EIO: "IO_ERROR", errno.EROFS: "READ_ONLY"}

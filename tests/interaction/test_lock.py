@@ -199,7 +199,8 @@ def test_where_there_is_no_flock_health_says_so(place: Place) -> None:
 WORKER = """
 import asyncio, sys
 from pathlib import Path
-from tests.interaction.support import Bench, SystemClock
+from chaoscore.adapters.system import SystemClock
+from tests.interaction.support import Bench
 from tests.interaction.steps import begin, ask, answer
 
 async def story(name):

@@ -16,10 +16,11 @@ from pathlib import Path
 import pytest
 
 from chaoscore.adapters.files.interaction.fileops import FileOps
+from chaoscore.adapters.system import SystemClock
 from chaoscore.app.interactions.progress import EndRequest
 from chaoscore.app.interactions.service import InteractionService
 from tests.interaction.steps import answer, ask, begin, faults, text
-from tests.interaction.support import Bench, SystemClock
+from tests.interaction.support import Bench
 
 Change = tuple[str, dict[str, int | None]]
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from chaoscore.adapters.system import SystemClock
 from chaoscore.app.interaction_ports import InteractionStore
 from chaoscore.testing.interaction_store import InteractionStoreContract
-from tests.interaction.support import Bench, SystemClock
+from tests.interaction.support import Bench
 
 
 class TestFolder(InteractionStoreContract):

@@ -10,11 +10,12 @@ import random
 import sys
 from pathlib import Path
 
+from chaoscore.adapters.system import SystemClock
 from chaoscore.app.envelope import Envelope
 from chaoscore.app.interactions.progress import EndRequest
 from chaoscore.app.interactions.service import InteractionService
 from tests.interaction.steps import answer, ask, begin, text
-from tests.interaction.support import Bench, SystemClock
+from tests.interaction.support import Bench
 
 
 def say(kind: str, name: str) -> None:

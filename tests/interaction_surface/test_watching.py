@@ -7,9 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from chaoscore.adapters.files.interaction.watch import FolderFeed
+from chaoscore.adapters.system import SystemClock
 from chaoscore.app.interaction_surface import InOrder, InteractionResources
 from chaoscore.app.resources import ResourceChange
-from tests.interaction.support import Bench, ManualClock, SystemClock
+from tests.interaction.support import Bench, ManualClock
 
 
 def resources(bench: Bench) -> InteractionResources:
