@@ -75,6 +75,7 @@ def kill_while_working(directory: Path, name: str, after_lines: int, after_secon
                 kind, label = text.split()
                 said.append((kind, label))
         timer.join()
+        assert process.wait(PATIENCE_SECONDS) == -signal.SIGKILL
     return said
 
 
@@ -117,6 +118,7 @@ async def check_one(stores: Stores, kind: str, label: str) -> None:
 
 
 def killing(directory: Path, times: int, seed: int) -> None:
+    """As many processes as ``times``, each of them killed."""
     choice = random.Random(seed)
     said: list[tuple[str, str]] = []
     for number in range(times):
@@ -124,6 +126,7 @@ def killing(directory: Path, times: int, seed: int) -> None:
         said += new
         asyncio.run(check_said(directory, new))
     asyncio.run(check_said(directory, said))
+    print(f"\nseed {seed}: {times} processes killed, {len(said)} acknowledged writes all there")
 
 
 def test_nothing_that_was_said_is_lost_when_a_writer_is_killed(tmp_path: Path) -> None:

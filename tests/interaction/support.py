@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,14 @@ from chaoscore.app.interactions.service import InteractionService
 from chaoscore.app.ports import Clock
 from chaoscore.bootstrap_interaction import random_hex
 from chaoscore.domain.interaction.limits import InteractionLimits
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def child_environment() -> dict[str, str]:
+    """For processes of the tests' own: they import the tests, and the product from where this process has it."""
+    paths = [str(REPOSITORY), os.environ.get("PYTHONPATH", "")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in paths if path)}
 
 
 @dataclass(slots=True)

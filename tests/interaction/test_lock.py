@@ -17,8 +17,7 @@ from chaoscore.app.interactions.begin import BeginRequest
 from chaoscore.app.interactions.service import InteractionService
 from tests.interaction.conftest import Place
 from tests.interaction.steps import ask, begin, document, prepared
-
-REPOSITORY = Path(__file__).resolve().parent.parent.parent
+from tests.interaction.support import child_environment
 
 
 def dead_pid() -> int:
@@ -227,7 +226,7 @@ def test_nothing_acknowledged_is_lost_beside_peers_that_break_the_lock(place: Pl
         await begin(service)
 
     place.tell(story)
-    env = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    env = child_environment()
     ours = [
         subprocess.Popen(
             [sys.executable, "-c", WORKER, str(place.repository), f"w{number}", "8"],
