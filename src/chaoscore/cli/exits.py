@@ -60,6 +60,7 @@ _HELP: dict[str, str] = {
     "PLAN_INVALID": "mend every fault that is listed; docs/capabilities.md says what each capability takes",
     "NOT_FOUND": "'chaoscore run list' and 'chaoscore inspect capabilities' show what there is",
     "RUN_BUSY": "another process works on this run; look at it with 'chaoscore run show'",
+    "PIN_REFUSED": "give the approver's PIN; 'chaoscore pin set' sets one at a terminal",
     "ILLEGAL_TRANSITION": "it is not in a state where that can be done; look at it with 'chaoscore run show'",
     "NOT_CONFIGURED": "give a plan with --plan FILE, or set OPENAI_API_KEY (OPENAI_BASE_URL for a local model)",
     "PROVIDER_AUTH": "check the key of the provider",

@@ -6,6 +6,7 @@ ChaosError
 ├── NotFound                missing, or somebody else's                  NOT_FOUND
 ├── Conflict                somebody else changed it meanwhile           VERSION_CONFLICT
 ├── Busy                    another live process works on it             RUN_BUSY
+├── PinRefused              the approver's PIN is wrong or not set       PIN_REFUSED
 ├── IllegalTransition       an event the table does not list             ILLEGAL_TRANSITION
 ├── ConfigurationInvalid    the operator can mend a file or a setting    CONFIG_INVALID
 │   └── PolicyInvalid       policy.json is not fully understood          POLICY_INVALID
@@ -97,6 +98,12 @@ class Conflict(ChaosError):
 
 class Busy(ChaosError):
     code = "RUN_BUSY"
+
+
+class PinRefused(ChaosError):
+    """A person must prove with the approver's PIN that it is they who answer. Nothing was answered."""
+
+    code = "PIN_REFUSED"
 
 
 class IllegalTransition(ChaosError):
