@@ -6,6 +6,7 @@ every agent starts its own server process.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -117,9 +118,12 @@ def _made_now(data_dir: Path) -> bool:
     try:
         data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
+        codes = {errno.EROFS: "READ_ONLY", errno.EACCES: "PERMISSION", errno.EPERM: "PERMISSION"}
+        codes |= {errno.ENOSPC: "NO_SPACE", errno.EDQUOT: "NO_SPACE"}
         raise StorageError(
             f"the data directory {str(data_dir)!r} cannot be made: {(error.strerror or 'unknown error').lower()}",
-            code="PERMISSION" if isinstance(error, PermissionError) else "IO_ERROR",
+            code=codes.get(error.errno or 0, "IO_ERROR"),
+            path=str(data_dir),
         ) from None
     return True
 

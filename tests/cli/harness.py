@@ -10,12 +10,15 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 SCRIPTS = Path(sys.executable).parent
 CHAOSCORE = str(SCRIPTS / "chaoscore")
@@ -75,9 +78,11 @@ class Desk:
         environ: Mapping[str, str] | None = None,
         cwd: Path | None = None,
         program: str = CHAOSCORE,
+        around: Sequence[str] = (),
     ) -> Ended:
+        """``around`` is a command that runs it."""
         done = subprocess.run(
-            [program, *arguments],
+            [*around, program, *arguments],
             input="" if stdin is None else stdin,
             capture_output=True,
             text=True,
@@ -113,6 +118,30 @@ class Desk:
         path = self.place / name
         path.write_text(json.dumps({"objective": "a test", "steps": list(steps)}), encoding="utf-8")
         return str(path)
+
+
+def only_read(directory: Path) -> list[str]:
+    """Runs a command where ``directory`` is mounted so that nobody may write in it."""
+    shell = f'mount --bind {directory} {directory}; mount -o remount,bind,ro {directory}; "$@"'
+    return ["unshare", "--map-root-user", "--mount", "sh", "-ec", shell, "sh"]
+
+
+def without_powers() -> list[str]:
+    """Runs a command for which file modes mean something, also where the tests run as root."""
+    return ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.getuid() == 0 else []
+
+
+def _runs(command: Sequence[str]) -> bool:
+    try:
+        return subprocess.run([*command, "true"], capture_output=True, timeout=20, check=False).returncode == 0
+    except OSError:
+        return False
+
+
+needs_mount = pytest.mark.skipif(
+    not _runs(only_read(Path(tempfile.gettempdir()))), reason="mounting needs user namespaces"
+)
+needs_modes = pytest.mark.skipif(not _runs(without_powers() or ["true"]), reason="root may write everything")
 
 
 class Session:

@@ -19,7 +19,16 @@ from chaoscore.cli.parser import chaoscore_parser, server_parser
 from chaoscore.domain.json import JsonObject
 from chaoscore.domain.principal import Principal
 from tests.app.harness import Bench, bench, step, write_policy
-from tests.cli.harness import CHAOSCORE, SERVER, Desk, at_a_terminal
+from tests.cli.harness import (
+    CHAOSCORE,
+    SERVER,
+    Desk,
+    at_a_terminal,
+    needs_modes,
+    needs_mount,
+    only_read,
+    without_powers,
+)
 
 # -- help and errors -------------------------------------------------------------------------------------------------
 
@@ -134,6 +143,45 @@ def test_a_data_directory_that_cannot_be_is_a_clear_error(desk: Desk) -> None:
     (desk.place / "file").write_text("")
     done = desk.run("inspect", "--data-dir", str(desk.place / "file" / "data"))
     assert done.code == 5 and "is not a folder" in done.err
+
+
+@needs_mount
+@pytest.mark.parametrize("program", [(CHAOSCORE, "inspect", "--json"), (CHAOSCORE, "memory", "list"), (SERVER,)])
+@pytest.mark.parametrize("begun", [True, False], ids=["in use", "empty"])
+def test_a_data_directory_on_a_read_only_file_system_is_told_as_such(
+    program: tuple[str, ...], begun: bool, desk: Desk
+) -> None:
+    desk.data.mkdir()
+    if begun:
+        assert desk.run("memory", "set", "k", "v").code == 0
+    before = {path.name: path.read_bytes() for path in desk.data.iterdir()}
+    done = desk.run(*program[1:], program=program[0], around=only_read(desk.data))
+    assert done.code == 8 and str(desk.data) in done.err and "can only be read" in done.err
+    if "--json" in program:
+        assert done.json()["error"]["code"] == "READ_ONLY"
+    else:
+        assert done.out == "" and "must be writable" in done.err
+    assert {path.name: path.read_bytes() for path in desk.data.iterdir()} == before
+
+
+@needs_mount
+def test_a_data_directory_that_cannot_be_made_is_told_by_its_cause(desk: Desk) -> None:
+    done = desk.run("inspect", "--data-dir", str(desk.work / "a" / "b"), "--json", around=only_read(desk.work))
+    assert done.code == 8 and done.json()["error"]["code"] == "READ_ONLY"
+    done = desk.run("inspect", "--data-dir", "/proc/chaos/data", "--json")
+    assert done.code == 8 and done.json()["error"]["code"] in ("READ_ONLY", "PERMISSION", "IO_ERROR")
+
+
+@needs_modes
+@pytest.mark.parametrize(("mode", "code"), [(0o500, "READ_ONLY"), (0o000, "PERMISSION")])
+def test_a_data_directory_whose_mode_forbids_it_is_told_as_such(mode: int, code: str, desk: Desk) -> None:
+    assert desk.run("memory", "set", "k", "v").code == 0
+    desk.data.chmod(mode)
+    try:
+        done = desk.run("memory", "get", "k", "--json", around=without_powers())
+    finally:
+        desk.data.chmod(0o700)
+    assert done.code == 8 and done.json()["error"]["code"] == code
 
 
 def test_an_empty_folder_can_be_the_data_directory(desk: Desk) -> None:

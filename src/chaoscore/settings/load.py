@@ -24,7 +24,7 @@ from chaoscore.settings.model import (
     Variable,
     limit_variable,
 )
-from chaoscore.settings.paths import absolute, existing_folder, user_data_dir, writable_folder
+from chaoscore.settings.paths import absolute, data_folder, existing_folder, user_data_dir
 from chaoscore.settings.sources import Flags, Found, Sources, read_dotenv
 
 T = TypeVar("T")
@@ -33,17 +33,18 @@ POLICY_FILE = "policy.json"
 _ORDERED_LIMITS = (("wait_seconds_default", "wait_seconds_max"), ("output_bytes_max", "run_output_bytes_max"))
 
 
-def load_settings(flags: Flags, environ: Mapping[str, str], cwd: Path) -> Settings:
+def load_settings(flags: Flags, environ: Mapping[str, str], cwd: Path, *, read_only: bool = False) -> Settings:
     """Read every source once. ``flags`` are keyed by the fields of ``Settings``; ``None`` means not given.
 
     ``fs_roots`` of the flags add to the roots of the environment; every other flag takes its setting's place.
-    Makes nothing on disk. Raises ``ConfigurationInvalid`` naming the variable or flag, and for ``.env`` the file.
+    ``read_only`` takes a data directory that cannot be written. Makes nothing on disk. Raises ``ConfigurationInvalid``
+    naming the variable or flag, and for ``.env`` the file; ``StorageError`` for a data directory that cannot be used.
     """
     sources = Sources(flags, environ, cwd, read_dotenv(cwd))
     sources.refuse_unknown_names()
     sources.refuse_borrowed_keys()
     read = _Reader(sources, environ, cwd)
-    data_dir = read.data_dir()
+    data_dir = read.data_dir(writable=not read_only)
     return Settings(
         data_dir=data_dir,
         policy_path=read.one("policy_path", read.path) or data_dir / POLICY_FILE,
@@ -109,11 +110,11 @@ class _Reader:
     def path(self, found: Found) -> Path:
         return absolute(found.text, found, self._cwd, self._environ)
 
-    def data_dir(self) -> Path:
+    def data_dir(self, *, writable: bool) -> Path:
         found = self._sources.find(self._by_field["data_dir"])
         if found is not None:
-            return writable_folder(self.path(found), found)
-        return writable_folder(user_data_dir(self._environ), None)
+            return data_folder(self.path(found), found, writable=writable)
+        return data_folder(user_data_dir(self._environ), None, writable=writable)
 
     def roots(self) -> tuple[Path, ...]:
         variable = self._by_field["fs_roots"]

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from chaoscore.domain.errors import ConfigurationInvalid
+from chaoscore.domain.errors import ConfigurationInvalid, StorageError
 from chaoscore.settings.sources import Found
 
 DATA_DIR_NAME = "chaos-core"
@@ -67,11 +67,21 @@ def user_data_dir(environ: Mapping[str, str]) -> Path:
     return (Path(base) if os.path.isabs(base) else home(environ) / ".local" / "share") / DATA_DIR_NAME
 
 
-def writable_folder(path: Path, found: Found | None) -> Path:
-    """``path``, if it is a folder this user may write in or can be made one. Makes nothing."""
-    fault = _unwritable(path)
+def data_folder(path: Path, found: Found | None, *, writable: bool) -> Path:
+    """``path``, if it is a folder or can be made one, and if this user may write there, where that is asked for.
+
+    Makes nothing. Raises ``ConfigurationInvalid`` for what can be no folder, ``StorageError`` (``READ_ONLY`` for what
+    can be read and not be written, ``PERMISSION`` for what cannot be reached) for one that cannot be used.
+    """
+    place, code, fault = _look(path)
+    if fault is None and writable:
+        code, fault = _unwritable(place)
     if fault is None:
         return path
+    if code is not None:
+        raise StorageError(
+            f"the data directory {str(path)!r} cannot be written: {fault}; {_HOW}", code=code, path=str(place)
+        )
     if found is not None:
         raise found.wrong(f"{str(path)!r} cannot be the data directory: {fault}")
     raise ConfigurationInvalid(
@@ -79,21 +89,31 @@ def writable_folder(path: Path, found: Found | None) -> Path:
     )
 
 
-def _unwritable(path: Path) -> str | None:
+def _look(path: Path) -> tuple[Path, str | None, str | None]:
+    """The folder, or the nearest one above it that is there; the code and the words of what keeps it from being one."""
     for place in (path, *path.parents):
         try:
             mode = os.stat(place).st_mode
         except FileNotFoundError:
             if os.path.islink(place):
-                return f"{str(place)!r} is a link that leads nowhere"
+                return place, None, f"{str(place)!r} is a link that leads nowhere"
+            continue
+        except NotADirectoryError:
             continue
         except OSError as error:
-            if not isinstance(error, NotADirectoryError):
-                return f"{str(place)!r}: {(error.strerror or 'it cannot be reached').lower()}"
-            continue
+            code = "PERMISSION" if isinstance(error, PermissionError) else None
+            return place, code, f"{str(place)!r}: {(error.strerror or 'it cannot be reached').lower()}"
         if not stat.S_ISDIR(mode):
-            return f"{str(place)!r} is not a folder"
-        if not os.access(place, os.W_OK | os.X_OK):
-            return f"this user may not write in {str(place)!r}"
-        return None
-    return "it has no parent"
+            return place, None, f"{str(place)!r} is not a folder"
+        return place, None, None
+    return path, None, "it has no parent"
+
+
+def _unwritable(place: Path) -> tuple[str | None, str | None]:
+    if os.access(place, os.W_OK | os.X_OK):
+        return None, None
+    if not os.access(place, os.R_OK | os.X_OK):
+        return "PERMISSION", f"this user may not use {str(place)!r}"
+    if hasattr(os, "statvfs") and os.statvfs(place).f_flag & os.ST_RDONLY:
+        return "READ_ONLY", f"{str(place)!r} lies on a file system that can only be read"
+    return "READ_ONLY", f"this user may not write in {str(place)!r}"
