@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from chaoscore.adapters.sqlite import open_stores
+from chaoscore.adapters.sqlite.chain import Chain
 from chaoscore.adapters.sqlite.disk import Disk
 from chaoscore.adapters.sqlite.opening import Opening
 from chaoscore.adapters.sqlite.schema import MIGRATIONS
@@ -183,7 +184,7 @@ def test_an_older_schema_is_brought_up_to_date_with_its_rows(tmp_path: Path) -> 
 
     opening(second).prepare().close()
     assert look(directory, "SELECT label, more FROM plans") == [("p-1", "kept")]
-    assert look(directory, "PRAGMA user_version") == [(2,)]
+    assert look(directory, "PRAGMA user_version") == [(len(MIGRATIONS) + 1,)]
 
     def broken(connection: sqlite3.Connection) -> None:
         connection.execute("DROP TABLE plans")
@@ -192,7 +193,28 @@ def test_an_older_schema_is_brought_up_to_date_with_its_rows(tmp_path: Path) -> 
     with pytest.raises(sqlite3.OperationalError):
         opening(second, broken).prepare()
     assert look(directory, "SELECT label FROM plans") == [("p-1",)]
-    assert look(directory, "PRAGMA user_version") == [(2,)]
+    assert look(directory, "PRAGMA user_version") == [(len(MIGRATIONS) + 1,)]
+
+
+def test_a_database_of_the_first_version_keeps_its_runs_and_can_ask_people(tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+    directory.mkdir()
+    disk = Disk()
+    chain = Chain(disk, directory, CountingIds())
+    turnstile = Turnstile(disk, directory)
+    Opening(disk, directory, turnstile, chain.prelude, chain.first_rows, 5.0, MIGRATIONS[:1]).prepare().close()
+    behind_the_back(
+        directory,
+        "INSERT INTO runs (label, credential, plan, owner, status, created_at, updated_at)"
+        " VALUES ('r-old', x'00', 'p-old', 'local:1', 'waiting-for-decision', 1, 1)",
+    )
+
+    async def story(world: World) -> None:
+        run = await world.stores.runs.load_run("r-old")
+        assert run is not None and (run.decisions, run.root, run.wish) == ((), None, None)
+
+    tell(directory, story)
+    assert look(directory, "PRAGMA user_version") == [(len(MIGRATIONS),)]
 
 
 def test_a_deleted_database_is_noticed_by_whoever_writes_next(tmp_path: Path) -> None:

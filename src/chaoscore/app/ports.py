@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from chaoscore.domain.action import Grant
+from chaoscore.domain.approval import DecisionState, RunDecision
 from chaoscore.domain.audit import AuditEvent, ChainReport
 from chaoscore.domain.capability import Capability
 from chaoscore.domain.json import Json, JsonObject
@@ -138,6 +140,38 @@ class RunStore(Protocol):
         events: Sequence[AuditEvent],
     ) -> None:
         """Keep a result that arrived after its outcome was given up. Needs no claim and changes no state."""
+        ...
+
+
+class DecisionStore(Protocol):
+    """What runs ask people. New decisions and their ends are written with the run's changes (``RunStore``)."""
+
+    async def find_decision(self, decision: str) -> RunDecision | None: ...
+
+    async def list_decisions(
+        self,
+        states: Sequence[DecisionState],
+        limit: int,
+        cursor: str | None,
+        principal: Principal | None = None,
+        newest_first: bool = False,
+    ) -> tuple[tuple[RunDecision, ...], str | None]:
+        """Oldest first unless told otherwise. ``None`` as principal is the operator, who sees all; an anonymous
+        principal has no list."""
+        ...
+
+    async def count_waiting(self) -> int: ...
+
+    async def answer(self, decision: RunDecision, grants: Sequence[Grant], events: Sequence[AuditEvent]) -> None:
+        """Record an answered decision with its grants and denials, in one transaction and without a claim on the run.
+
+        Raises ``Conflict`` saying who answered first, or how it ended; ``NotFound``.
+        """
+        ...
+
+    async def ready_runs(self, now: float, limit: int) -> tuple[str, ...]:
+        """Labels of unfinished runs that nobody drives, and whose question was answered, or ran out of time, without
+        the run having heard of it. Those that have waited longest come first."""
         ...
 
 

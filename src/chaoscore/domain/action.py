@@ -160,7 +160,10 @@ def approval_digest(
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """An approval of one action digest: single use, with an expiry. Times are seconds since the epoch."""
+    """An approval of one action digest: single use, with an expiry. Times are seconds since the epoch.
+
+    ``decision`` is the decision it comes from, ``None`` for a calling agent's ``confirmed: true``.
+    """
 
     id: str
     run: str
@@ -170,6 +173,7 @@ class Grant:
     granted_at: float
     expires_at: float
     used_at: float | None = None
+    decision: str | None = None
 
     def fits(self, action_digest: str, now: float) -> bool:
         return self.digest == action_digest and self.used_at is None and now < self.expires_at

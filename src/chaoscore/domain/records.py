@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from chaoscore.domain.action import Action, Grant
+from chaoscore.domain.approval import DecisionState, RunDecision
 from chaoscore.domain.evaluation import Evaluation
 from chaoscore.domain.plan import Plan
 
@@ -48,7 +49,8 @@ class Claim:
 class Run:
     """One execution of a plan. ``label`` is public, ``handle`` the ``run_…`` id when it may be shown.
 
-    ``actions`` are the recorded ones; a step without a row is pending. Times are seconds since the epoch.
+    ``actions`` are the recorded ones; a step without a row is pending. Times are seconds since the epoch. ``root`` is
+    the interactions folder where its questions are mirrored; whoever goes on with the run uses this one.
     """
 
     label: str
@@ -64,6 +66,18 @@ class Run:
     actions: tuple[Action, ...] = ()
     grants: tuple[Grant, ...] = ()
     evaluation: Evaluation | None = None
+    decisions: tuple[RunDecision, ...] = ()
+    root: str | None = None
+    wish: Wish | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the last caller asked to execute: these steps (``None``: all), stopping at once where approval is needed or
+    not. Whoever goes on with the run after an answer does this and nothing more."""
+
+    steps: tuple[str, ...] | None = None
+    stop_at_approval: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +96,9 @@ class RunSummary:
 class Changes:
     """Everything one transaction changes in a run, audit events aside. Empty parts change nothing.
 
-    ``used_grants`` are grant ids consumed by the actions started here; using one twice fails the transaction.
+    ``used_grants`` are grant ids consumed by the actions started here; using one twice, or one whose digest a person
+    denied meanwhile, fails the transaction. ``asked`` are new decisions, ``ended`` those that nobody needs to answer any
+    more, ``applied`` the ids of decisions whose answer the run has now taken into account.
     """
 
     actions: tuple[Action, ...] = ()
@@ -90,3 +106,7 @@ class Changes:
     used_grants: tuple[str, ...] = ()
     status: RunStatus | None = None
     evaluation: Evaluation | None = None
+    asked: tuple[RunDecision, ...] = ()
+    ended: tuple[tuple[str, DecisionState], ...] = ()
+    applied: tuple[str, ...] = ()
+    wish: Wish | None = None

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import get_args
 
 from chaoscore.adapters.sqlite.codec import decode
-from chaoscore.adapters.sqlite.rows import Malformed, Row, malformed
+from chaoscore.adapters.sqlite.rows import Row, malformed
 from chaoscore.adapters.sqlite.search_text import searched_text
+from chaoscore.adapters.sqlite.typed import Malformed
 from chaoscore.domain.json import is_array
 from chaoscore.domain.memory import Kind, Memory
 

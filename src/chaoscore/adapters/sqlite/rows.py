@@ -8,33 +8,41 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeVar, get_args
+from typing import get_args
 
 from chaoscore.adapters.sqlite.codec import decode, decode_object, encode
+from chaoscore.adapters.sqlite.typed import (
+    Malformed,
+    a_number,
+    a_text,
+    a_text_or_none,
+    an_integer,
+    an_object,
+    one_of,
+    some_texts,
+)
 from chaoscore.domain.action import Action, ActionError, Grant, State
 from chaoscore.domain.errors import StorageError
 from chaoscore.domain.evaluation import Evaluation, Outcome, StepReason
-from chaoscore.domain.json import Json, JsonObject, is_array, is_object
+from chaoscore.domain.json import Json, is_array, is_object
 from chaoscore.domain.plan import Plan, plan_from_json, plan_to_json
 from chaoscore.domain.policy.model import DOORS, ApprovalMode, Effect, Verdict
-from chaoscore.domain.records import ProcessIdentity, Run, RunStatus, RunSummary, StoredPlan
+from chaoscore.domain.records import ProcessIdentity, Run, RunStatus, RunSummary, StoredPlan, Wish
 
 Row = Sequence[object]
-C = TypeVar("C", bound=str)
 
 NO_ITEM = -1
 
-RUN_COLUMNS = "id, label, handle, plan, owner, status, created_at, updated_at, fence, lease_until, process, evaluation"
+RUN_COLUMNS = (
+    "id, label, handle, plan, owner, status, created_at, updated_at, fence,"
+    " lease_until, process, evaluation, root, wish"
+)
 
 _STATES: tuple[State, ...] = get_args(State)
 _STATUSES: tuple[RunStatus, ...] = get_args(RunStatus)
 _EFFECTS: tuple[Effect, ...] = get_args(Effect)
 _MODES: tuple[ApprovalMode, ...] = get_args(ApprovalMode)
 _OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
-
-
-class Malformed(ValueError):
-    """A row, or a part of one, that is not what was written."""
 
 
 def malformed(kind: str, key: str, problem: Exception) -> StorageError:
@@ -59,7 +67,7 @@ def stored_plan(label: object, handle: object, body: object) -> StoredPlan:
         plan = plan_from_json(decode(body))
         if plan.label != label:
             raise Malformed("it carries another label")
-        return StoredPlan(plan, _text_or_none(handle))
+        return StoredPlan(plan, a_text_or_none(handle))
     except ValueError as problem:
         raise malformed("plan", str(label), problem) from None
 
@@ -70,19 +78,21 @@ def stored_plan(label: object, handle: object, body: object) -> StoredPlan:
 def run_of(row: Row) -> Run:
     """A row of ``RUN_COLUMNS`` without actions and grants. Raises ``StorageError`` (STORE_CORRUPT)."""
     try:
-        _, label, handle, plan, owner, status, created, updated, fence, lease, process, evaluation = row
+        _, label, handle, plan, owner, status, created, updated, fence, lease, process, evaluation, root, wish = row
         return Run(
-            label=_text(label),
-            handle=_text_or_none(handle),
-            plan=_text(plan),
-            owner=_text(owner),
-            status=_one_of(status, _STATUSES),
-            created_at=_number(created),
-            updated_at=_number(updated),
-            fence=_integer(fence),
-            lease_until=None if lease is None else _number(lease),
+            label=a_text(label),
+            handle=a_text_or_none(handle),
+            plan=a_text(plan),
+            owner=a_text(owner),
+            status=one_of(status, _STATUSES),
+            created_at=a_number(created),
+            updated_at=a_number(updated),
+            fence=an_integer(fence),
+            lease_until=None if lease is None else a_number(lease),
             process=None if process is None else _process(process),
             evaluation=None if evaluation is None else _evaluation(evaluation),
+            root=a_text_or_none(root),
+            wish=None if wish is None else _wish(wish),
         )
     except ValueError as problem:
         raise malformed("run", str(row[1]), problem) from None
@@ -92,15 +102,26 @@ def summary_of(row: Row) -> RunSummary:
     """Of {label, handle, plan, plan handle, objective, status, created, updated}. Raises ``Malformed``."""
     label, handle, plan, plan_handle, objective, status, created, updated = row
     return RunSummary(
-        _text(label),
-        _text_or_none(handle),
-        _text(plan),
-        _text_or_none(plan_handle),
-        _text(objective),
-        _one_of(status, _STATUSES),
-        _number(created),
-        _number(updated),
+        a_text(label),
+        a_text_or_none(handle),
+        a_text(plan),
+        a_text_or_none(plan_handle),
+        a_text(objective),
+        one_of(status, _STATUSES),
+        a_number(created),
+        a_number(updated),
     )
+
+
+def wish_body(wish: Wish) -> str:
+    return encode([None if wish.steps is None else list(wish.steps), wish.stop_at_approval])
+
+
+def _wish(text: object) -> Wish:
+    raw = decode(text)
+    if not is_array(raw) or len(raw) != 2 or not isinstance(raw[1], bool):
+        raise Malformed("the wish is not steps and a flag")
+    return Wish(None if raw[0] is None else some_texts(raw[0]), raw[1])
 
 
 def process_body(process: ProcessIdentity) -> str:
@@ -112,7 +133,7 @@ def _process(text: object) -> ProcessIdentity:
     if not is_array(raw) or len(raw) != 5:
         raise Malformed("the owner is not a process")
     boot, namespace, pid, started, nonce = raw
-    return ProcessIdentity(_text(boot), _text(namespace), _integer(pid), _text(started), _text(nonce))
+    return ProcessIdentity(a_text(boot), a_text(namespace), an_integer(pid), a_text(started), a_text(nonce))
 
 
 def evaluation_body(evaluation: Evaluation) -> str:
@@ -125,13 +146,13 @@ def _evaluation(text: object) -> Evaluation:
     if not is_object(counts) or not is_array(reasons):
         raise Malformed("the evaluation has no counts or reasons")
     return Evaluation(
-        outcome=_one_of(raw.get("outcome"), _OUTCOMES),
-        counts={state: _integer(count) for state, count in counts.items()},
-        checks=_integer(raw.get("checks")),
-        checks_failed=_integer(raw.get("checks_failed")),
+        outcome=one_of(raw.get("outcome"), _OUTCOMES),
+        counts={state: an_integer(count) for state, count in counts.items()},
+        checks=an_integer(raw.get("checks")),
+        checks_failed=an_integer(raw.get("checks_failed")),
         reasons=tuple(
-            StepReason(_text(reason.get("step")), _text(reason.get("state")), _text(reason.get("reason")))
-            for reason in map(_object, reasons)
+            StepReason(a_text(reason.get("step")), a_text(reason.get("state")), a_text(reason.get("reason")))
+            for reason in map(an_object, reasons)
         ),
     )
 
@@ -167,22 +188,22 @@ def action_of(step: object, item: object, body: object) -> Action:
     """Raises ``ValueError``."""
     raw = decode_object(body)
     arguments, verdict, error = raw.get("arguments"), raw.get("verdict"), raw.get("error")
-    index = _integer(item)
+    index = an_integer(item)
     started, finished = raw.get("started_at"), raw.get("finished_at")
     return Action(
-        step=_text(step),
+        step=a_text(step),
         item=None if index == NO_ITEM else index,
-        capability=_text(raw.get("capability")),
-        state=_one_of(raw.get("state"), _STATES),
-        attempt=_integer(raw.get("attempt", 1)),
-        arguments=None if arguments is None else _object(arguments),
-        digest=_text_or_none(raw.get("digest")),
+        capability=a_text(raw.get("capability")),
+        state=one_of(raw.get("state"), _STATES),
+        attempt=an_integer(raw.get("attempt", 1)),
+        arguments=None if arguments is None else an_object(arguments),
+        digest=a_text_or_none(raw.get("digest")),
         verdict=None if verdict is None else _verdict(verdict),
         output=raw.get("output"),
         error=None if error is None else _error(error),
-        grant=_text_or_none(raw.get("grant")),
-        started_at=None if started is None else _number(started),
-        finished_at=None if finished is None else _number(finished),
+        grant=a_text_or_none(raw.get("grant")),
+        started_at=None if started is None else a_number(started),
+        finished_at=None if finished is None else a_number(finished),
     )
 
 
@@ -204,7 +225,7 @@ def item_column(item: int | None) -> int:
 def _error(raw: Json) -> ActionError:
     if not is_array(raw) or len(raw) != 2:
         raise Malformed("an error is not a code and a message")
-    return ActionError(_text(raw[0]), _text(raw[1]))
+    return ActionError(a_text(raw[0]), a_text(raw[1]))
 
 
 def _verdict_json(verdict: Verdict) -> dict[str, Json]:
@@ -220,72 +241,29 @@ def _verdict_json(verdict: Verdict) -> dict[str, Json]:
 
 
 def _verdict(raw: Json) -> Verdict:
-    at = _object(raw)
+    at = an_object(raw)
     return Verdict(
-        effect=_one_of(at.get("effect"), _EFFECTS),
-        rule=_text(at.get("rule")),
-        reasons=_texts(at.get("reasons")),
-        mode=_one_of(at.get("mode"), _MODES),
-        doors=tuple(_one_of(door, DOORS) for door in _texts(at.get("doors"))),
-        scope=_object(at.get("scope")),
-        pending=_texts(at.get("pending")),
+        effect=one_of(at.get("effect"), _EFFECTS),
+        rule=a_text(at.get("rule")),
+        reasons=some_texts(at.get("reasons")),
+        mode=one_of(at.get("mode"), _MODES),
+        doors=tuple(one_of(door, DOORS) for door in some_texts(at.get("doors"))),
+        scope=an_object(at.get("scope")),
+        pending=some_texts(at.get("pending")),
     )
 
 
 def grant_of(row: Row, run: str) -> Grant:
-    """Of {id, digest, door, approver, granted, expires, used}. Raises ``Malformed``."""
-    name, digest, door, approver, granted, expires, used = row
+    """Of {id, digest, door, approver, granted, expires, used, decision}. Raises ``Malformed``."""
+    name, digest, door, approver, granted, expires, used, decision = row
     return Grant(
-        _text(name),
+        a_text(name),
         run,
-        _text(digest),
-        _text(door),
-        _text(approver),
-        _number(granted),
-        _number(expires),
-        None if used is None else _number(used),
+        a_text(digest),
+        a_text(door),
+        a_text(approver),
+        a_number(granted),
+        a_number(expires),
+        None if used is None else a_number(used),
+        a_text_or_none(decision),
     )
-
-
-# -- typed access ------------------------------------------------------------------------------------------------
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise Malformed(f"{type(value).__name__} stands where text must")
-    return value
-
-
-def _text_or_none(value: object) -> str | None:
-    return None if value is None else _text(value)
-
-
-def _texts(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list | tuple):
-        raise Malformed("a list is missing")
-    return tuple(_text(element) for element in value)
-
-
-def _integer(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise Malformed(f"{type(value).__name__} stands where an integer must")
-    return value
-
-
-def _number(value: object) -> float:
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise Malformed(f"{type(value).__name__} stands where a number must")
-    return value
-
-
-def _object(value: object) -> JsonObject:
-    if not isinstance(value, dict):
-        raise Malformed(f"{type(value).__name__} stands where an object must")
-    return value
-
-
-def _one_of(value: object, choices: Sequence[C]) -> C:
-    for choice in choices:
-        if choice == value:
-            return choice
-    raise Malformed(f"{value!r} is not one of {', '.join(choices)}"[:200])

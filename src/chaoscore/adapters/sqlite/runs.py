@@ -15,6 +15,7 @@ from chaoscore.adapters.sqlite.chain import Chain, Entry, Execute, entries
 from chaoscore.adapters.sqlite.codec import encode
 from chaoscore.adapters.sqlite.cursors import make_cursor, read_cursor
 from chaoscore.adapters.sqlite.database import Database, Transaction
+from chaoscore.adapters.sqlite.decision_rows import apply_decisions, decisions_of, put_grants
 from chaoscore.adapters.sqlite.leases import Leases
 from chaoscore.adapters.sqlite.plans import hashed, shown_handle
 from chaoscore.adapters.sqlite.rows import (
@@ -28,6 +29,7 @@ from chaoscore.adapters.sqlite.rows import (
     malformed,
     run_of,
     summary_of,
+    wish_body,
     with_evidence,
 )
 from chaoscore.app.ports import Clock, Processes
@@ -47,12 +49,12 @@ _NEWEST_OF_PLAN = f"{_SELECT} WHERE plan = ? ORDER BY id DESC LIMIT 1"
 _BY_LABEL = f"{_SELECT} WHERE label = ?"
 _BY_CREDENTIAL = f"{_SELECT} WHERE credential = ?"
 _INSERT = (
-    "INSERT INTO runs (label, credential, handle, plan, owner, status, created_at, updated_at)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+    "INSERT INTO runs (label, credential, handle, plan, owner, status, created_at, updated_at, root, wish)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _ACTIONS = "SELECT step, item, body FROM actions WHERE run = ?"
 _GRANTS = (
-    "SELECT id, digest, door, approver, granted_at, expires_at, used_at FROM grants"
+    "SELECT id, digest, door, approver, granted_at, expires_at, used_at, decision FROM grants"
     " WHERE run = ? ORDER BY granted_at, id"
 )
 _EVIDENCE = "SELECT step, item, attempt, body FROM evidence WHERE run = ?"
@@ -68,12 +70,13 @@ _PUT_ACTION = (
     " ON CONFLICT DO UPDATE SET body = excluded.body WHERE json_valid(body)"
 )
 _PUT_EVIDENCE = "INSERT OR REPLACE INTO evidence (run, step, item, attempt, body) VALUES (?, ?, ?, ?, ?)"
-_PUT_GRANT = (
-    "INSERT INTO grants (id, run, digest, door, approver, granted_at, expires_at, used_at)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+# A person's no is final: a grant of what was denied meanwhile cannot be used, whoever gave it.
+_USE_GRANT = (
+    "UPDATE grants SET used_at = ?1 WHERE id = ?2 AND run = ?3 AND used_at IS NULL AND expires_at > ?1"
+    " AND NOT EXISTS (SELECT 1 FROM denials WHERE denials.run = ?3 AND denials.digest = grants.digest)"
 )
-_USE_GRANT = "UPDATE grants SET used_at = ? WHERE id = ? AND run = ? AND used_at IS NULL AND expires_at > ?"
 _SET_STATUS = "UPDATE runs SET status = ?, updated_at = ? WHERE id = ?"
+_SET_WISH = "UPDATE runs SET wish = ? WHERE id = ?"
 _SET_EVALUATION = "UPDATE runs SET evaluation = ?, updated_at = ? WHERE id = ?"
 
 
@@ -97,6 +100,8 @@ class SqliteRunStore:
             run.status,
             run.created_at,
             run.updated_at,
+            run.root,
+            wish_body(run.wish) if run.wish is not None else None,
         )
         new = entries(events)
 
@@ -236,27 +241,12 @@ class SqliteRunStore:
 
     def _apply(self, transaction: Transaction, run: int, label: str, prepared: _Prepared) -> None:
         execute, changes, now = transaction.execute, prepared.changes, self._clock.now()
-        for grant in changes.grants:
-            try:
-                execute(
-                    _PUT_GRANT,
-                    (
-                        grant.id,
-                        run,
-                        grant.digest,
-                        grant.door,
-                        grant.approver,
-                        grant.granted_at,
-                        grant.expires_at,
-                        grant.used_at,
-                    ),
-                )
-            except sqlite3.IntegrityError:
-                raise Conflict(f"there is a grant {grant.id!r} already", grant=grant.id) from None
+        put_grants(execute, run, changes.grants)
         for used in changes.used_grants:
-            if execute(_USE_GRANT, (now, used, run, now)).rowcount != 1:
+            if execute(_USE_GRANT, (now, used, run)).rowcount != 1:
                 raise Conflict(
-                    f"grant {used!r} cannot be used: it was used already, has expired or is not of this run; ask again",
+                    f"grant {used!r} cannot be used: it was used already, has expired, is not of this run or a person "
+                    "denied the same meanwhile; ask again",
                     grant=used,
                 )
         for action, body in prepared.actions:
@@ -265,6 +255,9 @@ class SqliteRunStore:
                 raise malformed("action", f"{label}/{action.step}/{item}", ValueError("not JSON"))
             if action.evidence is not None:
                 execute(_PUT_EVIDENCE, (run, action.step, item, action.attempt, encode(action.evidence)))
+        apply_decisions(execute, run, changes)
+        if changes.wish is not None:
+            execute(_SET_WISH, (wish_body(changes.wish), run))
         if changes.status is not None:
             execute(_SET_STATUS, (changes.status, now, run))
         if prepared.evaluation is not None:
@@ -286,7 +279,7 @@ class _Prepared:
     @property
     def touches_the_owner(self) -> bool:
         changes = self.changes
-        return bool(changes.actions or changes.used_grants or changes.status or changes.evaluation)
+        return changes != Changes(grants=changes.grants)
 
 
 def _id(row: Row) -> int:
@@ -308,4 +301,4 @@ def _whole(execute: Execute, row: Row) -> Run:
         complete = with_evidence(actions, execute(_EVIDENCE, key).fetchall())
     except ValueError as problem:
         raise malformed("run", run.label, problem) from None
-    return replace(run, actions=complete, grants=grants)
+    return replace(run, actions=complete, grants=grants, decisions=decisions_of(execute, key[0], run.label))

@@ -142,7 +142,45 @@ def _first(connection: sqlite3.Connection) -> None:
         connection.execute(INDEX_TABLE)
 
 
-MIGRATIONS: Sequence[Migration] = (_first,)
+_DECISIONS = (
+    "ALTER TABLE runs ADD COLUMN root TEXT",
+    "ALTER TABLE runs ADD COLUMN wish TEXT",
+    "ALTER TABLE grants ADD COLUMN decision TEXT",
+    # what a run asks a person; applied = 1 once the run has taken the answer, or the end without one, into account
+    """CREATE TABLE decisions (
+        seq INTEGER PRIMARY KEY,
+        id TEXT NOT NULL UNIQUE,
+        run INTEGER NOT NULL,
+        kind TEXT NOT NULL,
+        state TEXT NOT NULL,
+        applied INTEGER NOT NULL DEFAULT 0,
+        created_at REAL NOT NULL,
+        expires_at REAL NOT NULL,
+        root TEXT,
+        digest TEXT NOT NULL,
+        body TEXT NOT NULL,
+        response TEXT
+    )""",
+    "CREATE INDEX decisions_by_run ON decisions (run, seq)",
+    "CREATE INDEX decisions_by_state ON decisions (state, seq)",
+    "CREATE INDEX decisions_by_end ON decisions (expires_at) WHERE state = 'waiting'",
+    "CREATE INDEX decisions_not_applied ON decisions (seq) WHERE state = 'answered' AND applied = 0",
+    # apart, so that a grant of something that was denied can be refused in the transaction that would use it
+    """CREATE TABLE denials (
+        run INTEGER NOT NULL,
+        digest TEXT NOT NULL,
+        decision TEXT NOT NULL,
+        PRIMARY KEY (run, digest)
+    ) WITHOUT ROWID""",
+)
+
+
+def _decisions(connection: sqlite3.Connection) -> None:
+    for statement in _DECISIONS:
+        connection.execute(statement)
+
+
+MIGRATIONS: Sequence[Migration] = (_first, _decisions)
 """``MIGRATIONS[n]`` takes a database from version ``n`` to ``n + 1``."""
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from chaoscore.adapters.sqlite.audit import SqliteAuditStore
 from chaoscore.adapters.sqlite.chain import Chain
 from chaoscore.adapters.sqlite.database import WAIT_SECONDS, Database
+from chaoscore.adapters.sqlite.decisions import SqliteDecisionStore
 from chaoscore.adapters.sqlite.disk import Disk
 from chaoscore.adapters.sqlite.memory import SqliteMemoryStore
 from chaoscore.adapters.sqlite.memory_index import MemoryIndex
@@ -16,7 +17,7 @@ from chaoscore.adapters.sqlite.opening import Opening
 from chaoscore.adapters.sqlite.plans import SqlitePlanStore
 from chaoscore.adapters.sqlite.runs import SqliteRunStore
 from chaoscore.adapters.sqlite.turnstile import Turnstile
-from chaoscore.app.ports import AuditStore, Clock, Ids, MemoryStore, PlanStore, Processes, RunStore
+from chaoscore.app.ports import AuditStore, Clock, DecisionStore, Ids, MemoryStore, PlanStore, Processes, RunStore
 from chaoscore.domain.json import JsonObject
 from chaoscore.domain.redaction import Redactor
 
@@ -27,6 +28,7 @@ class Stores:
 
     plans: PlanStore
     runs: RunStore
+    decisions: DecisionStore
     memory: MemoryStore
     audit: AuditStore
     database: Database
@@ -80,6 +82,7 @@ async def open_stores(
     return Stores(
         plans=SqlitePlanStore(database, chain),
         runs=SqliteRunStore(database, chain, clock, processes),
+        decisions=SqliteDecisionStore(database, chain),
         memory=SqliteMemoryStore(database, chain, clock, index),
         audit=SqliteAuditStore(database, opening, chain, redactor or Redactor()),
         database=database,
