@@ -16,6 +16,7 @@ from chaoscore.cli.commands import (
     inspect,
     locks,
     memory,
+    pin,
     policy,
     resolve,
     resume,
@@ -60,6 +61,7 @@ def chaoscore_parser() -> Parser:
     command("inspect", "show what is there", inspect.configure, inspect.work)
     command("memory", "list, get, set, search or forget memories", memory.configure)
     command("policy", "check, explain or show the policy", policy.configure)
+    command("pin", "set, change or remove the PIN of whoever approves", pin.configure)
     command("audit", "verify or read the audit", audit.configure)
     command("decide", "show the questions that wait for a human, and answer them", decide.configure, decide.work)
     command("sessions", "the command runs of a repository; end one", sessions.configure, sessions.work)
