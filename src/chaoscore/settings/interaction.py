@@ -39,6 +39,15 @@ _OTHERS_KEYS = frozenset(
         *("stopOnNewMaterialDecision", "writeRunnerAudit", "allowProcessResume"),
     }
 )
+VARIABLES = frozenset(
+    {
+        *("CHAOS_REPOSITORY_ROOT", "CHAOS_INTERACTIONS_ROOT", "CHAOS_INTERACTIONS_SCHEMA_DIR"),
+        *("CHAOS_INTERACTION_VALIDATE", "CHAOS_INTERACTION_LOG_LEVEL", "CHAOS_INTERACTION_ANSWER_BRIDGE"),
+        "CHAOS_INTERACTION_CACHE_DIR",
+    }
+)
+"""Every environment variable of this server, apart from where the user's cache is."""
+
 _OWN_KEYS = frozenset({"repositoryRoot", "root", "schemaDir", "validate", "logLevel", "answerBridge"})
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
@@ -107,6 +116,8 @@ class _Reader:
                 continue
             if not isinstance(text, str) or not text or "\0" in text:
                 raise _wrong(name, f"{_shown(text)} is not a path; name a folder")
+            if "${" in text:
+                raise _wrong(name, f"{_shown(text)} has a variable that nothing replaced; write the folder's path")
             return Path(os.path.abspath(self._cwd / text))
         return None
 

@@ -16,12 +16,15 @@ from chaoscore.domain.json import Json, JsonObject, is_object
 from chaoscore.settings.paths import home
 
 Scope = Literal["user", "project", "local"]
-SERVER_NAME = "chaos-core"
 
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """``title`` for people, ``scopes`` with the default first, ``after`` what to do once the entry is there."""
+    """``title`` for people, ``scopes`` with the default first, ``after`` what to do once the entry is there.
+
+    ``project`` is what the client makes the folder of its project out of, in the arguments of a server: it starts
+    servers there (``.``), or it replaces a variable. ``None`` where it knows no project.
+    """
 
     name: str
     title: str
@@ -30,6 +33,7 @@ class Client:
     typed: bool = True
     comments: bool = False
     takes_urls: bool = True
+    project: str | None = "."
 
 
 CLIENTS: dict[str, Client] = {
@@ -45,10 +49,22 @@ CLIENTS: dict[str, Client] = {
             "quit Claude Desktop completely and start it again",
             typed=False,
             takes_urls=False,
+            project=None,
         ),
-        Client("cursor", "Cursor", ("user", "project"), "restart Cursor; its MCP settings show the server"),
         Client(
-            "vscode", "VS Code", ("user", "project"), "run 'MCP: List Servers' from the command palette", comments=True
+            "cursor",
+            "Cursor",
+            ("user", "project"),
+            "restart Cursor; its MCP settings show the server",
+            project="${workspaceFolder}",
+        ),
+        Client(
+            "vscode",
+            "VS Code",
+            ("user", "project"),
+            "run 'MCP: List Servers' from the command palette",
+            comments=True,
+            project="${workspaceFolder}",
         ),
         Client("codex", "Codex", ("user", "project"), "start a new session; /mcp shows the server", typed=False),
     )

@@ -1,13 +1,12 @@
-"""``chaoscore install`` and ``uninstall``: the server's entry in an MCP client's configuration."""
+"""``chaoscore install`` and ``uninstall``: the servers' entries in an MCP client's configuration."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import shlex
 import sys
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chaoscore.cli.call import Call
@@ -16,16 +15,19 @@ from chaoscore.cli.options import examples
 from chaoscore.domain.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from chaoscore.cli.clients.known import Target
-    from chaoscore.domain.json import JsonObject
+    from chaoscore.cli.clients.file import Edit
+    from chaoscore.cli.clients.known import Client, Scope, Target
+    from chaoscore.cli.clients.servers import Server
+    from chaoscore.domain.json import Json
 
 CLIENT_NAMES = ("claude-code", "claude-desktop", "cursor", "vscode", "codex")
+SERVER_NAMES = ("core", "interaction", "both")
 SCOPES = ("user", "project", "local")
-SERVER_SCRIPT = "chaos-core-mcp"
 
 INSTALL_EXAMPLES = examples(
     ("chaoscore install --client claude-code --root ~/notes", "for every project of yours; fs.* may touch ~/notes"),
     ("chaoscore install --client vscode --scope project", "in .vscode/mcp.json of this folder, to be shared"),
+    ("chaoscore install --client claude-code --server both", "the kernel, and decisions of whatever project is open"),
     ("chaoscore install --client codex --print", "show what would be written and where, change nothing"),
     ("chaoscore install --client cursor --url http://127.0.0.1:3000/mcp", "a server that already runs"),
 )
@@ -38,9 +40,12 @@ def configure_install(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--print", dest="only_print", action="store_true", help="write nothing, show what would be")
     what = parser.add_argument_group("what the client starts")
     what.add_argument(
-        "--root", dest="roots", action="append", default=[], metavar="DIR", help="a folder for fs.* (repeat)"
+        "--root", dest="roots", action="append", default=[], metavar="DIR", help="core: a folder for fs.* (repeat)"
     )
-    what.add_argument("--data-dir", dest="server_data_dir", metavar="DIR", help="the server's data directory")
+    what.add_argument("--data-dir", dest="server_data_dir", metavar="DIR", help="core: its data directory")
+    what.add_argument(
+        "--repo-root", dest="repository", metavar="DIR", help="interaction: the repository (the client's project)"
+    )
     what.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", help="another setting (repeat)")
     what.add_argument("--command", dest="server_command", metavar="LINE", help="start this instead, e.g. through uvx")
     what.add_argument("--url", metavar="URL", help="speak to a running HTTP server instead of starting one")
@@ -55,8 +60,17 @@ def configure_uninstall(parser: argparse.ArgumentParser) -> None:
 
 def _which(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--client", required=True, choices=CLIENT_NAMES, metavar="CLIENT", help=", ".join(CLIENT_NAMES))
+    parser.add_argument(
+        "--server",
+        choices=SERVER_NAMES,
+        default="core",
+        metavar="SERVER",
+        help="core (default): goals, plans and runs; interaction: human decisions in a repository; both",
+    )
     parser.add_argument("--scope", choices=SCOPES, metavar="SCOPE", help="user (default), project or local")
-    parser.add_argument("--name", default="chaos-core", metavar="NAME", help="the server's name there (chaos-core)")
+    parser.add_argument(
+        "--name", metavar="NAME", help="the server's name there (chaos-core, chaos-interaction); for one server"
+    )
 
 
 def _common(parser: argparse.ArgumentParser) -> None:
@@ -65,122 +79,113 @@ def _common(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--json", action="store_true", help="answer with one JSON document on standard output")
 
 
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """The servers that were asked for, and where the entry of each stands; all in one file."""
+
+    client: Client
+    scope: Scope
+    servers: tuple[Server, ...]
+    targets: tuple[Target, ...]
+
+    @property
+    def names(self) -> str:
+        return " and ".join(target.keys[-1] for target in self.targets)
+
+
 def install(call: Call) -> int:
     from chaoscore.cli.clients.file import edit
+    from chaoscore.cli.clients.servers import Wanted, entries
 
-    target, scope = _target(call)
-    entry = _entry(call, target, scope)
-    if call.args.only_print:
-        return _print(call, target, entry)
-    done = edit(target.path, lambda text: target.installed(text, entry))
+    choice, args = _choice(call), call.args
+    wanted = Wanted(
+        call.cwd, args.server_command, args.url, args.roots, args.server_data_dir, args.repository, args.env
+    )
+    made = entries(choice.servers, choice.client, choice.scope, wanted)
+
+    def installed(text: str) -> str:
+        for target, entry in zip(choice.targets, made, strict=True):
+            text = target.installed(text, entry)
+        return text
+
+    if args.only_print:
+        return _print(call, choice, installed(""), made)
+    done = edit(choice.targets[0].path, installed)
     words = "added to" if done.backup is None else "written to"
-    _tell(call, target, done.changed, f"{call.args.name} is {words} {target.path}", "it was there already")
-    if done.backup is not None:
-        call.terminal.show(f"the file as it was: {done.backup}")
-    call.terminal.show(f"next: {target.client.after}")
-    _answer(call, target, done.changed, done.backup, entry)
+    _tell(call, done, f"{choice.names} {_are(choice)} {words} {done.path}", f"{_it(choice)} there already")
+    call.terminal.show(f"next: {choice.client.after}")
+    _answer(call, choice, done, made)
     return Exit.OK
 
 
 def uninstall(call: Call) -> int:
     from chaoscore.cli.clients.file import edit
 
-    target, _ = _target(call)
-    done = edit(target.path, target.removed)
-    _tell(call, target, done.changed, f"{call.args.name} is taken out of {target.path}", "it was not there")
+    choice = _choice(call)
+
+    def removed(text: str) -> str:
+        for target in choice.targets:
+            text = target.removed(text)
+        return text
+
+    done = edit(choice.targets[0].path, removed)
+    _tell(call, done, f"{choice.names} {_are(choice)} taken out of {done.path}", f"{_it(choice)} not there")
+    _answer(call, choice, done, [None] * len(choice.targets))
+    return Exit.OK
+
+
+def _choice(call: Call) -> _Choice:
+    from chaoscore.cli.clients.known import CLIENTS, target
+    from chaoscore.cli.clients.servers import CHOICES
+
+    client, servers = CLIENTS[call.args.client], CHOICES[call.args.server]
+    if call.args.name is not None and len(servers) > 1:
+        raise InvalidInput("--name names one server; say which with --server", key="name")
+    scope: Scope = call.args.scope or client.scopes[0]
+    names = [call.args.name or server.title for server in servers]
+    targets = tuple(target(client, scope, name, call.environ, call.cwd) for name in names)
+    return _Choice(client, scope, servers, targets)
+
+
+def _print(call: Call, choice: _Choice, text: str, made: Sequence[dict[str, Json]]) -> int:
+    path = choice.targets[0].path
+    if call.terminal.as_json:
+        entries = _by_name(choice, made)
+        call.terminal.answer({"client": choice.client.name, "path": str(path), "text": text, "entries": entries})
+        return Exit.OK
+    sys.stderr.write(f"for {choice.client.title}, in {path}:\n")
+    call.terminal.write(text)
+    return Exit.OK
+
+
+def _are(choice: _Choice) -> str:
+    return "are" if len(choice.targets) > 1 else "is"
+
+
+def _it(choice: _Choice) -> str:
+    return "they were" if len(choice.targets) > 1 else "it was"
+
+
+def _tell(call: Call, done: Edit, words: str, not_needed: str) -> None:
+    call.terminal.show(words if done.changed else f"nothing to do: {not_needed} ({done.path})")
     if done.backup is not None:
         call.terminal.show(f"the file as it was: {done.backup}")
-    _answer(call, target, done.changed, done.backup, None)
-    return Exit.OK
 
 
-def _target(call: Call) -> tuple[Target, str]:
-    from chaoscore.cli.clients.known import CLIENTS, target
-
-    client = CLIENTS[call.args.client]
-    scope = call.args.scope or client.scopes[0]
-    return target(client, scope, call.args.name, call.environ, call.cwd), scope
-
-
-def _entry(call: Call, target: Target, scope: str) -> JsonObject:
-    from chaoscore.cli.clients.known import stdio_entry, url_entry
-
-    args = call.args
-    if args.url is not None:
-        if args.server_command or args.roots or args.server_data_dir or args.env:
-            raise InvalidInput("--url is for a server that already runs; its settings are given where it is started")
-        return url_entry(target.client, args.url)
-    if args.server_command is not None:
-        command, *arguments = shlex.split(args.server_command) or [""]
-        if not command:
-            raise InvalidInput("--command is empty", key="command")
-    else:
-        command, arguments = _command(scope), ["--stdio"]
-    return stdio_entry(target.client, command, arguments, _env(call))
-
-
-def _command(scope: str) -> str:
-    """The server's script: by its full path, because programs with windows know no PATH; shared files name it alone."""
-    if scope == "project":
-        return SERVER_SCRIPT
-    script = Path(sys.executable).with_name(SERVER_SCRIPT)
-    if not script.exists():
-        raise InvalidInput(f"{str(script)!r} is not there; say what to start with --command", key="command")
-    return str(script)
-
-
-def _env(call: Call) -> dict[str, str]:
-    from chaoscore.settings.sources import KNOWN_NAMES
-
-    env: dict[str, str] = {}
-    for text in call.args.env:
-        name, equals, value = text.partition("=")
-        if not equals or name not in KNOWN_NAMES:
-            raise InvalidInput(f"--env {name!r} is not a setting; docs/settings.md lists them", key="env")
-        env[name] = value
-    roots = [str(_folder(call, root)) for root in call.args.roots]
-    if roots:
-        env["CHAOS_CORE_FS_ROOTS"] = os.pathsep.join(roots)
-    if call.args.server_data_dir is not None:
-        env["CHAOS_CORE_DATA_DIR"] = os.path.abspath(call.cwd / Path(call.args.server_data_dir).expanduser())
-    return env
-
-
-def _folder(call: Call, text: str) -> Path:
-    path = Path(os.path.abspath(call.cwd / Path(text).expanduser()))
-    if not path.is_dir():
-        raise InvalidInput(f"--root {text!r} is not an existing folder", key="root")
-    return path
-
-
-def _print(call: Call, target: Target, entry: JsonObject) -> int:
-    from chaoscore.cli.clients import jsonc, toml
-
-    nested = (
-        toml.set_table("", target.keys, entry)
-        if target.is_toml
-        else jsonc.set_member("", target.keys, entry, comments=False)
-    )
-    if call.terminal.as_json:
-        call.terminal.answer({"client": target.client.name, "path": str(target.path), "text": nested, "entry": entry})
-        return Exit.OK
-    sys.stderr.write(f"for {target.client.title}, in {target.path}:\n")
-    call.terminal.write(nested)
-    return Exit.OK
-
-
-def _tell(call: Call, target: Target, changed: bool, done: str, not_needed: str) -> None:
-    call.terminal.show(done if changed else f"nothing to do: {not_needed} ({target.path})")
-
-
-def _answer(call: Call, target: Target, changed: bool, backup: Path | None, entry: JsonObject | None) -> None:
+def _answer(call: Call, choice: _Choice, done: Edit, made: Sequence[dict[str, Json] | None]) -> None:
     if call.terminal.as_json:
         call.terminal.answer(
             {
-                "client": target.client.name,
-                "path": str(target.path),
-                "changed": changed,
-                "backup": None if backup is None else str(backup),
-                "entry": None if entry is None else json.loads(json.dumps(entry)),
+                "client": choice.client.name,
+                "path": str(done.path),
+                "changed": done.changed,
+                "backup": None if done.backup is None else str(done.backup),
+                "entries": _by_name(choice, made),
             }
         )
+
+
+def _by_name(choice: _Choice, made: Sequence[dict[str, Json] | None]) -> dict[str, Json]:
+    found = {target.keys[-1]: entry for target, entry in zip(choice.targets, made, strict=True)}
+    copied: dict[str, Json] = json.loads(json.dumps(found))
+    return copied
