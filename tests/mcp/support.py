@@ -23,6 +23,7 @@ from mcp import Client, StdioServerParameters
 ROOT = Path(__file__).resolve().parent.parent.parent
 PATIENCE_SECONDS = 20.0
 _NUMBERS = count()
+FIXTURE = "tests.mcp.fixture_server"
 Message = dict[str, Any]
 Era = Literal["legacy", "auto", "2026-07-28"]
 Transport = Literal["stdio", "http"]
@@ -56,8 +57,8 @@ def call(name: object, arguments: object = None, id: object = 1, **meta: object)
 class RawStdio:
     """A fixture server on pipes; every read has a deadline."""
 
-    def __init__(self, limits: Message | None = None) -> None:
-        command = [sys.executable, "-m", "tests.mcp.fixture_server", "stdio"]
+    def __init__(self, limits: Message | None = None, module: str = FIXTURE) -> None:
+        command = [sys.executable, "-m", module, "stdio"]
         if limits is not None:
             command.append(json.dumps(limits))
         self.process = subprocess.Popen(
@@ -99,8 +100,8 @@ class RawStdio:
         self.send(*messages)
         return self.receive()
 
-    def initialize(self) -> Message:
-        answer = self.request(message("initialize", INITIALIZE, id="init"))
+    def initialize(self, **params: object) -> Message:
+        answer = self.request(message("initialize", {**INITIALIZE, **params}, id="init"))
         self.send(message("notifications/initialized"))
         return answer
 
@@ -135,8 +136,8 @@ class RawStdio:
 
 
 @contextmanager
-def raw_stdio(limits: Message | None = None, *, handshake: bool = True) -> Iterator[RawStdio]:
-    server = RawStdio(limits)
+def raw_stdio(limits: Message | None = None, *, handshake: bool = True, module: str = FIXTURE) -> Iterator[RawStdio]:
+    server = RawStdio(limits, module)
     try:
         if handshake:
             server.initialize()
@@ -210,8 +211,9 @@ class HttpServer:
             **(named | headers),
         )
 
-    def open_session(self, **headers: str) -> str:
-        answer = self.post(message("initialize", INITIALIZE, id=0), **headers)
+    def open_session(self, capabilities: Message | None = None, **headers: str) -> str:
+        params = {**INITIALIZE, "capabilities": capabilities or {}}
+        answer = self.post(message("initialize", params, id=0), **headers)
         assert answer.status == 200, answer
         session = answer.headers["mcp-session-id"]
         assert self.post(message("notifications/initialized"), session, **headers).status == 202
@@ -252,8 +254,8 @@ class HttpServer:
 
 
 @contextmanager
-def http_server(options: Message | None = None) -> Iterator[HttpServer]:
-    command = [sys.executable, "-m", "tests.mcp.fixture_server", "http", "0", json.dumps(options or {})]
+def http_server(options: Message | None = None, module: str = FIXTURE) -> Iterator[HttpServer]:
+    command = [sys.executable, "-m", module, "http", "0", json.dumps(options or {})]
     process = subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )

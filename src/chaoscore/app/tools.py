@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from chaoscore.app.elicitation import Elicitor, RedactedElicitor
 from chaoscore.app.envelope import Envelope, failure
 from chaoscore.app.ports import Progress
 from chaoscore.domain.capability import Annotations
@@ -41,13 +42,15 @@ class CallContext:
     """Who calls, over which connection, and where progress goes.
 
     ``progress`` takes ``{"progress": n, "total": n | None, "message": text}``. ``binding`` is what an anonymous plan is
-    bound to until a run exists (the legacy session id), ``None`` when the transport has none.
+    bound to until a run exists (the legacy session id), ``None`` when the transport has none. ``elicitor`` asks the
+    user in place, ``None`` when the client cannot.
     """
 
     principal: Principal
     connection: Connection
     progress: Progress = no_progress
     binding: str | None = None
+    elicitor: Elicitor | None = None
 
 
 ToolHandler = Callable[[JsonObject, CallContext], Awaitable[Envelope]]
@@ -88,8 +91,11 @@ class ToolSet:
 
     async def call(self, name: str, arguments: JsonObject, context: CallContext) -> Envelope:
         """Validate and run. Every error becomes an envelope; only cancellation passes through."""
-        envelope = await self._call(name, arguments, context)
-        return envelope if self._redactor is None else envelope.redacted(self._redactor)
+        if self._redactor is None:
+            return await self._call(name, arguments, context)
+        if context.elicitor is not None:
+            context = replace(context, elicitor=RedactedElicitor(context.elicitor, self._redactor))
+        return (await self._call(name, arguments, context)).redacted(self._redactor)
 
     async def _call(self, name: str, arguments: JsonObject, context: CallContext) -> Envelope:
         spec = self._by_name.get(name)

@@ -14,6 +14,7 @@ from mcp.server.context import ServerMiddleware, ServerRequestContext
 from mcp_types import CallToolRequestParams, CallToolResult, InputRequiredResult, Tool
 from pydantic import BaseModel
 
+from chaoscore.adapters.mcp.request_state import StateSeal
 from chaoscore.app.resources import ResourceProvider
 from chaoscore.app.tools import Connection, ToolSet
 from chaoscore.domain.json import JsonObject
@@ -54,8 +55,9 @@ class ServerDefinition:
     ``lone_surrogates`` takes text that JavaScript can hold and UTF-8 cannot, over stdio; otherwise it is refused.
     ``tools_change`` announces that tools may come and go. ``fixed_resources``: the list of resources never changes, so
     a 2025-era connection costs the provider nothing until it subscribes to something.
-    ``middleware`` runs around every message, inside the layer that maps errors to the wire (the place for the
-    ``requestState`` seal).
+    ``seal`` lets tools ask the users of 2026-era clients in place; without it those are never asked.
+    ``middleware`` runs around every message, inside the layer that maps errors to the wire (the place for the SDK's
+    ``requestState`` boundary, if raw tools or handlers need one).
     """
 
     name: str
@@ -68,6 +70,7 @@ class ServerDefinition:
     lone_surrogates: bool = False
     tools_change: bool = False
     fixed_resources: bool = False
+    seal: StateSeal | None = None
     raw_tools: Sequence[RawTool] = ()
     raw_handlers: Sequence[RawHandler] = ()
     middleware: Sequence[ServerMiddleware[Any]] = ()
@@ -98,11 +101,13 @@ class Caller:
     """One request and its peer.
 
     ``may_vanish``: the client of a 2025-era HTTP request can be gone without a word, before its call has begun or while
-    it runs; the transport then says ``vanished``. All other ways of cancelling are the SDK's own.
+    it runs; the transport then says ``vanished``. All other ways of cancelling are the SDK's own. ``hears_questions``:
+    what is sent before the answer reaches the client.
     """
 
     peer: Peer
     may_vanish: bool = False
+    hears_questions: bool = True
     gone: bool = False
     on_gone: Callable[[], None] | None = None
 

@@ -19,7 +19,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from chaoscore.adapters.mcp.definition import Caller, RequestContext, ServerDefinition
 from chaoscore.adapters.mcp.http_guard import header, refuse, send_json
-from chaoscore.adapters.mcp.http_negotiation import negotiate
+from chaoscore.adapters.mcp.http_negotiation import EventsToJson, negotiate
 from chaoscore.adapters.mcp.http_sessions import Sessions
 from chaoscore.adapters.mcp.jsonrpc import Refusal, is_initialize, parse, too_large
 from chaoscore.adapters.mcp.server import build_server
@@ -86,9 +86,10 @@ class McpEndpoint:
                 self._sessions.close_all()
 
     def close_streams(self) -> None:
-        """End the streams that only wait for news; calls in flight go on."""
+        """End the streams that only wait for news, and what users are asked; calls in flight go on."""
         self._stopping.set()
         self._built.close_streams()
+        self._built.withdraw_questions()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange = _Exchange(self._stopping, scope, receive, send)
@@ -136,6 +137,7 @@ class McpEndpoint:
 
         if scope["method"] == "POST":
             send = negotiate(scope)(exchange.send)
+            caller.hears_questions = not isinstance(send, EventsToJson)
             if caller.may_vanish:
                 exchange.on_gone = caller.vanished
         await self._manager.handle_request(scope, exchange.receive, watched)

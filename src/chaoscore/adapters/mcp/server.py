@@ -31,6 +31,7 @@ from mcp_types import (
 from chaoscore.adapters.mcp import wire
 from chaoscore.adapters.mcp.definition import Caller, Identify, Peer, RawTool, RequestContext, ServerDefinition
 from chaoscore.adapters.mcp.edge import Edge
+from chaoscore.adapters.mcp.elicitation import Elicitation, RoundsElicitor
 from chaoscore.adapters.mcp.progress import ProgressPump
 from chaoscore.adapters.mcp.watching import LegacyWatch, ProviderBus, subscribe
 from chaoscore.adapters.mcp.wire import Wire
@@ -63,10 +64,11 @@ class SdkServer(Server[Any]):
 
 @dataclass(frozen=True, slots=True)
 class BuiltServer:
-    """``close_streams`` ends every listen stream with a proper answer."""
+    """``close_streams`` ends every listen stream with a proper answer, ``withdraw_questions`` what users are asked."""
 
     sdk: SdkServer
     close_streams: Callable[[], None]
+    withdraw_questions: Callable[[], None]
 
 
 def build_server(definition: ServerDefinition, identify: Identify) -> BuiltServer:
@@ -77,7 +79,8 @@ def build_server(definition: ServerDefinition, identify: Identify) -> BuiltServe
         raise ValueError(f"two tools have one name: {', '.join(clash) or 'among the raw tools'}")
     schemas: dict[str, Mapping[str, Any]] = {spec.name: spec.input_schema for spec in definition.tools.specs}
     schemas.update({name: item.tool.input_schema for name, item in raw.items()})
-    tools = _Tools(definition, raw, identify)
+    elicitation = Elicitation(definition)
+    tools = _Tools(definition, raw, identify, elicitation)
     server = SdkServer(
         definition.name,
         title=definition.title,
@@ -99,15 +102,18 @@ def build_server(definition: ServerDefinition, identify: Identify) -> BuiltServe
         close_streams = _serve_resources(server, definition.resources, identify, definition.fixed_resources)
     for handler in definition.raw_handlers:
         server.add_request_handler(handler.method, handler.params, handler.handler)
-    return BuiltServer(server, close_streams)
+    return BuiltServer(server, close_streams, elicitation.questions.withdraw_all)
 
 
 class _Tools:
-    def __init__(self, definition: ServerDefinition, raw: Mapping[str, RawTool], identify: Identify) -> None:
+    def __init__(
+        self, definition: ServerDefinition, raw: Mapping[str, RawTool], identify: Identify, elicitation: Elicitation
+    ) -> None:
         self._tools = definition.tools
         self._result_text = definition.result_text
         self._raw = raw
         self._identify = identify
+        self._elicitation = elicitation
         self._listed: Wire = {
             "tools": [
                 *(wire.tool_definition(spec) for spec in definition.tools.specs),
@@ -137,22 +143,31 @@ class _Tools:
                 caller.on_gone = None
         return {"content": [], "isError": True, **wire.COMPLETE}  # nobody is there to read it
 
-    async def _run(self, ctx: RequestContext, caller: Caller, params: CallToolRequestParams) -> Wire:
+    async def _run(
+        self, ctx: RequestContext, caller: Caller, params: CallToolRequestParams
+    ) -> Wire | InputRequiredResult:
+        try:
+            elicitor = await self._elicitation.elicitor(ctx, caller, params)
+        except ChaosError as error:
+            return wire.tool_result(self._tools.refused(error), self._result_text)
         pump = None
         progress: Progress = no_progress
         if ctx.meta is not None and "progress_token" in ctx.meta:
             pump = ProgressPump(ctx.session.report_progress)
             progress = pump.report
         peer = caller.peer
-        context = CallContext(peer.principal, peer.connection, progress, peer.binding)
+        context = CallContext(peer.principal, peer.connection, progress, peer.binding, elicitor)
+        call = partial(self._tools.call, params.name, params.arguments or {}, context)
         try:
-            envelope = await self._tools.call(params.name, params.arguments or {}, context)
+            outcome = await (elicitor.run(call) if isinstance(elicitor, RoundsElicitor) else call())
             if pump is not None:
                 await pump.finish()
         finally:
             if pump is not None:
                 pump.abandon()
-        return wire.tool_result(envelope, self._result_text)
+        if isinstance(outcome, InputRequiredResult):
+            return outcome
+        return wire.tool_result(outcome, self._result_text)
 
 
 def _serve_resources(

@@ -58,7 +58,7 @@ async def serve_stdio(
 
     try:
         async with open_wire(fds or claim_standard_streams(), bounds, client_gone, definition.lone_surrogates) as wire:
-            session = StdioSession(wire, alone, bounds.unanswered_max, bounds.grace_seconds)
+            session = StdioSession(wire, alone, bounds.unanswered_max, bounds.grace_seconds, built.withdraw_questions)
             with _stop_signals(stop):
                 await _serve(server, session)
     finally:

@@ -5,7 +5,8 @@
   but clients probe with a discover and then open the 2025 handshake: both must work.
 - While too many requests are unanswered, further ones are held back; what must overtake them (a cancellation, the
   client's answer to a question, the end of input) still gets through.
-- At the end of input, requests in flight get a bounded time to be answered before they are cancelled.
+- At the end of input, nothing that users were asked can be answered any more, and requests in flight get a bounded
+  time to be answered before they are cancelled.
 """
 
 from __future__ import annotations
@@ -70,11 +71,19 @@ class Woken(Enum):
 class StdioSession:
     """The SDK's read stream and, as ``outbound``, its write stream."""
 
-    def __init__(self, wire: MessageWire, answer_alone: AnswerAlone, unanswered_max: int, grace_seconds: float) -> None:
+    def __init__(
+        self,
+        wire: MessageWire,
+        answer_alone: AnswerAlone,
+        unanswered_max: int,
+        grace_seconds: float,
+        on_input_end: Callable[[], None],
+    ) -> None:
         self._wire = wire
         self._answer_alone = answer_alone
         self._unanswered_max = unanswered_max
         self._grace_seconds = grace_seconds
+        self._on_input_end = on_input_end
         self._unanswered: set[RequestId] = set()
         self._held: deque[JSONRPCRequest] = deque()
         self._opening: deque[SessionMessage] = deque()
@@ -131,6 +140,7 @@ class StdioSession:
                 continue
             if message is None:
                 self._ended_at = asyncio.get_running_loop().time()
+                self._on_input_end()
             elif isinstance(message, Refusal):
                 await self._refuse(message)
             elif not isinstance(message, JSONRPCRequest):
