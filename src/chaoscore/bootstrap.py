@@ -6,6 +6,7 @@ every agent starts its own server process.
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -15,13 +16,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chaoscore import __version__
+from chaoscore.adapters.files.approver_pin import FilePin
 from chaoscore.adapters.files.policy_file import PolicyFile
 from chaoscore.adapters.sqlite import Stores, open_stores
 from chaoscore.adapters.sqlite.opening import FILE_NAME
 from chaoscore.adapters.system import LinuxProcesses, RandomIds, SystemClock
 from chaoscore.app.achieve import Achiever
+from chaoscore.app.approvals import Approvals
 from chaoscore.app.capabilities import Registry
+from chaoscore.app.folder_mirror import FolderMirror
 from chaoscore.app.gate import Gate
+from chaoscore.app.interaction_ports import InteractionStore
 from chaoscore.app.kernel.inspect import Inspector
 from chaoscore.app.kernel.tools import KernelServices, kernel_tools
 from chaoscore.app.memories import MemoryService
@@ -32,6 +37,8 @@ from chaoscore.app.reasoning import Reasoner
 from chaoscore.app.runs.book import RunBook
 from chaoscore.app.runs.service import RunService
 from chaoscore.app.tools import CallContext, Connection, ToolSet, no_progress
+from chaoscore.app.worker import Worker
+from chaoscore.domain.audit import AuditEvent, Checkpoint
 from chaoscore.domain.errors import StorageError
 from chaoscore.domain.json import Json, JsonObject
 from chaoscore.domain.principal import Principal
@@ -41,6 +48,7 @@ from chaoscore.settings import Settings
 if TYPE_CHECKING:
     from chaoscore.adapters.mcp.definition import ServerDefinition
     from chaoscore.adapters.mcp.stdio_fds import WireFds
+    from chaoscore.adapters.sqlite.verifying import Verification
     from chaoscore.settings.interaction import InteractionSettings
 
 CLOSE_GRACE_SECONDS = 10.0
@@ -64,6 +72,19 @@ class Kernel:
     provider: AIProvider | None
     health: Callable[[], JsonObject]
     principal: Principal
+    mirror: FolderMirror
+    worker: Worker
+
+    @asynccontextmanager
+    async def going_on(self) -> AsyncIterator[None]:
+        """Meanwhile go on with runs whose questions were answered, and take in answers from interactions folders."""
+        tasks = [asyncio.create_task(self.worker.run()), asyncio.create_task(self.mirror.watch())]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     def local_context(self, progress: Progress = no_progress) -> CallContext:
         """A call by whoever runs this process, over a connection of its own."""
@@ -103,12 +124,45 @@ async def open_kernel(
     try:
         used = around_stores(stores)
         kernel = _assemble(settings, provided, policy, provider, used, clock, ids, processes)
+        mirroring = asyncio.create_task(kernel.mirror.run())
         try:
             yield kernel
         finally:
             await kernel.services.runs.close(CLOSE_GRACE_SECONDS)
+            await kernel.mirror.close(CLOSE_GRACE_SECONDS)
+            mirroring.cancel()
     finally:
         await stores.close()
+
+
+def verify_audit(settings: Settings) -> Verification:
+    """Walk the audit of the data directory as it lies there, also one that can only be read; makes nothing.
+
+    Raises ``NotFound``, ``StorageError``, or ``ConfigurationInvalid`` for a database of another program or version.
+    """
+    from chaoscore.adapters.sqlite.verifying import verify_directory
+
+    return verify_directory(settings.data_dir, RandomIds())
+
+
+async def accept_audit_head(kernel: Kernel, found: Verification) -> Checkpoint:
+    """The end of the chain becomes the checkpoint again, on the word of whoever runs this process; an event says so.
+
+    ``found`` is what that person was shown. Raises ``StorageError``.
+    """
+    from chaoscore.adapters.sqlite.accepting import accept_head
+
+    kept, end, context = found.kept, found.chain.head, kernel.local_context()
+    data: dict[str, Json] = {
+        "checkpoint": found.head_state,
+        "kept": None if kept is None else {"seq": kept.seq, "mac": kept.mac},
+        "accepted": {"seq": end.seq, "mac": end.mac},
+        "approver": context.principal.key,
+    }
+    event = AuditEvent(
+        "audit-head-accepted", SystemClock().now(), context.principal.key, context.connection.id, data=data
+    )
+    return await accept_head(kernel.stores, event)
 
 
 def _made_now(data_dir: Path) -> bool:
@@ -142,8 +196,30 @@ def _assemble(
     registry = Registry(item.capability for item in provided)
     handlers = {item.capability.name: item.handler for item in provided}
     gate = Gate(registry, handlers, policy, clock, limits)
-    book = RunBook(stores.plans, stores.runs, stores.audit, registry, clock, ids, processes, limits)
+    redactor = Redactor(settings.secrets())
+    root = str(settings.interactions_root) if settings.interactions_root is not None else None
+    book = RunBook(
+        plans=stores.plans,
+        runs=stores.runs,
+        audit=stores.audit,
+        registry=registry,
+        clock=clock,
+        ids=ids,
+        processes=processes,
+        limits=limits,
+        decisions=stores.decisions,
+        redactor=redactor,
+        root=root,
+    )
     runs = RunService(book, gate, policy)
+    approvals = Approvals(book, runs.supervisor, FilePin(settings.data_dir, clock))
+    mirror = FolderMirror(approvals, stores.decisions, stores.runs, _folder_store)
+    runs.supervisor.on_rest(mirror.rested)
+    runs.listen_before(mirror.hear)
+    approvals.on_answer(mirror.answered)
+    principal = local_principal()
+    worker = Worker(runs, stores.decisions, clock, lambda: CallContext(principal, Connection("worker")), stores.stamp)
+    approvals.on_answer(lambda _: worker.poke())
     memories = MemoryService(stores.memory, stores.audit, clock, limits)
     plans = PlanService(
         plans=stores.plans,
@@ -166,6 +242,7 @@ def _assemble(
         reasoner=Reasoner(provider, limits, ids),
         plans=plans,
         runs=runs,
+        approvals=approvals,
         memories=memories,
         achiever=Achiever(plans, runs, memories, registry, limits),
         inspector=Inspector(
@@ -173,6 +250,8 @@ def _assemble(
             policy=policy,
             plans=plans,
             runs=runs,
+            approvals=approvals,
+            mirror=mirror,
             memories=memories,
             audit=stores.audit,
             provider=provider,
@@ -181,8 +260,15 @@ def _assemble(
         ),
         limits=limits,
     )
-    tools = ToolSet(kernel_tools(services), Redactor(settings.secrets()))
-    return Kernel(settings, services, tools, policy, stores, provider, health, local_principal())
+    tools = ToolSet(kernel_tools(services), redactor)
+    return Kernel(settings, services, tools, policy, stores, provider, health, principal, mirror, worker)
+
+
+def _folder_store(root: str) -> InteractionStore:
+    """The store of an interactions folder, made with the first question that lies in it."""
+    from chaoscore.bootstrap_interaction import folder_store
+
+    return folder_store(Path(root))
 
 
 def _health(policy: PolicySource, provider: AIProvider | None, stores: Stores, capabilities: int) -> JsonObject:
@@ -230,13 +316,17 @@ def _capabilities(
     builtin = builtin_capabilities(
         ids=ids,
         roots=[str(root) for root in settings.fs_roots],
-        protected=[str(settings.data_dir), str(settings.policy_path)],
+        protected=[str(settings.data_dir), str(settings.policy_path), *_interactions(settings)],
         provider=provider,
     )
     own = {item.capability.name for item in (*builtin, *extra)}
     policy = PolicyFile(settings.policy_path, own | set(declared_names()), clock, create=first_start)
     installed = entry_point_capabilities(lambda name: names_capability(policy.policy(), name), own)
     return (*builtin, *extra, *installed), policy
+
+
+def _interactions(settings: Settings) -> list[str]:
+    return [] if settings.interactions_root is None else [str(settings.interactions_root)]
 
 
 def _provider(settings: Settings) -> AIProvider | None:

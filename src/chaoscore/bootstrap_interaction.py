@@ -12,6 +12,7 @@ import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chaoscore import __version__
@@ -71,6 +72,12 @@ async def open_interactions(settings: InteractionSettings, *, start: bool = True
     finally:
         await resources.close()
         await service.close()
+
+
+def folder_store(root: Path) -> FileInteractionStore:
+    """The store of a folder that another part of the program keeps questions in. Makes nothing until it is written."""
+    folder = FolderSettings(root, root.parent, root / "schema", validate=True, cache_dir=None)
+    return FileInteractionStore(folder, SystemClock(), random_hex)
 
 
 def interaction_definition(runtime: Interactions) -> ServerDefinition:

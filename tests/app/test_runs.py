@@ -482,11 +482,13 @@ def test_the_audit_tells_the_whole_story_and_verifies(tmp_path: Path) -> None:
                 "run-opened",
                 "verdict-given",
                 "action-waiting-for-decision",
+                "decision-asked",
                 "run-waiting-for-decision",
                 "grant-given",
                 "verdict-given",
                 "intent-recorded",
                 "action-succeeded",
+                "decision-ended",
                 "run-completed",
             ]
             report = await b.kernel.stores.audit.verify()
@@ -535,7 +537,7 @@ def test_every_topic_of_inspect_answers(tmp_path: Path) -> None:
             assert (await b.call("chaoscore_inspect", what="run", run_id=run_id))["ok"]
             assert (await b.call("chaoscore_inspect", what="run", run_id=run_id, step="s1"))["ok"]
             decisions = await b.call("chaoscore_inspect", what="decisions")
-            assert decisions["data"]["decisions"][0]["waiting"][0]["arguments"] == {"text": "x"}
+            assert decisions["data"]["decisions"][0]["actions"][0]["arguments"] == {"text": "x"}
             assert (await b.call("chaoscore_inspect", what="plan"))["error"]["code"] == "VALIDATION_ERROR"
 
     run(work())

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from chaoscore.app.gate import Admission
 from chaoscore.domain.action import Action, Grant
+from chaoscore.domain.approval import RunDecision
 from chaoscore.domain.audit import AuditEvent
 from chaoscore.domain.evaluation import Evaluation
 from chaoscore.domain.json import Json, JsonObject
@@ -27,7 +28,7 @@ class Facts:
     plan: str | None = None
     run: str | None = None
 
-    def event(self, kind: str, step: str | None = None, item: int | None = None, **data: Json) -> AuditEvent:
+    def event(self, kind: str, /, step: str | None = None, item: int | None = None, **data: Json) -> AuditEvent:
         return AuditEvent(kind, self.now(), self.principal, self.connection, self.plan, self.run, step, item, data)
 
     def verdict(self, admission: Admission) -> AuditEvent:
@@ -40,7 +41,7 @@ class Facts:
             attempt=proposal.attempt,
             digest=admission.digest,
             arguments=self.redact(proposal.arguments),
-            **_verdict(admission.verdict),
+            **verdict_facts(admission.verdict),
         )
 
     def intent(self, admission: Admission) -> AuditEvent:
@@ -78,11 +79,45 @@ class Facts:
             door=grant.door,
             approver=grant.approver,
             expires_at=grant.expires_at,
+            decision=grant.decision,
+        )
+
+    def asked(self, decision: RunDecision, supersedes: str | None) -> AuditEvent:
+        subjects: list[Json] = [
+            {"option": action.option, "step": action.step, "item": action.item, "digest": action.digest}
+            for action in decision.actions
+        ]
+        return self.event(
+            "decision-asked",
+            decision=decision.id,
+            question=decision.question_digest,
+            kind=decision.kind,
+            subjects=subjects,
+            supersedes=supersedes,
+            expires_at=decision.expires_at,
+        )
+
+    def answered(self, decision: RunDecision) -> AuditEvent:
+        response = decision.response
+        assert response is not None
+        return self.event(
+            "decision-answered",
+            decision=decision.id,
+            question=decision.question_digest,
+            door=response.door,
+            approver=response.approver,
+            options=list(response.options),
+            approved=[action.digest for action in decision.approved],
+            denied=[action.digest for action in decision.denied],
+            rationale=self.redact(response.rationale) if response.rationale else None,
         )
 
     def status(self, status: RunStatus, evaluation: Evaluation) -> AuditEvent:
         return self.event(f"run-{status}", outcome=evaluation.outcome, counts=dict(evaluation.counts))
 
 
-def _verdict(verdict: Verdict) -> dict[str, Json]:
-    return {"effect": verdict.effect, "rule": verdict.rule, "reasons": list(verdict.reasons)}
+def verdict_facts(verdict: Verdict) -> dict[str, Json]:
+    facts: dict[str, Json] = {"effect": verdict.effect, "rule": verdict.rule, "reasons": list(verdict.reasons)}
+    if verdict.effect == "REQUIRE_APPROVAL":
+        facts |= {"mode": verdict.mode, "doors": list(verdict.doors)}
+    return facts

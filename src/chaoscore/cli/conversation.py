@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.console import RenderableType
 
 from chaoscore.app.achieve import Achievement, Goal
+from chaoscore.app.approvals import Answer, AnswerDoor
 from chaoscore.app.plans import NewPlan, PlanReport
-from chaoscore.app.runs.answers import Answer
 from chaoscore.app.runs.book import ExecuteRequest, RunReport
 from chaoscore.app.runs.driver import Listener
 from chaoscore.app.runs.service import RunService
@@ -27,13 +27,15 @@ from chaoscore.cli.views.plan import intent_view, plan_view
 from chaoscore.cli.views.progress import Progress
 from chaoscore.cli.views.words import count, plain
 from chaoscore.domain.action import Action
-from chaoscore.domain.json import JsonObject
+from chaoscore.domain.approval import DENY, DENY_ALL, AskedAction, Difference, RunDecision
+from chaoscore.domain.errors import Conflict, PinRefused
+from chaoscore.domain.interaction.response import Choice
+from chaoscore.domain.json import JsonObject, brief, is_object
 from chaoscore.domain.lint import lint
 from chaoscore.domain.plan import StepFacts
+from chaoscore.domain.policy.model import Verdict
 from chaoscore.domain.records import StoredPlan
 
-TERMINAL_DOOR = "terminal"
-SCRIPT_DOOR = "caller"
 LONG_WAIT_SECONDS = 300.0
 
 
@@ -97,10 +99,8 @@ class Conversation:
             if report.in_motion and self._patience() > 0:
                 report = await self._execute(label)
             elif not report.in_motion and report.run.status == "waiting-for-decision":
-                answers, door = await self._answers(report)
-                if not answers:
+                if not await self._answer(report):
                     return report
-                await self._runs.answer(ExecuteRequest(label=label), answers, door, self._context)
                 report = await self._execute(label)
             else:
                 return report
@@ -153,45 +153,91 @@ class Conversation:
 
     # -- asking ------------------------------------------------------------------------------------------------
 
-    async def _answers(self, report: RunReport) -> tuple[list[Answer], str]:
-        """A word on each waiting action, or none where nobody can be asked or it is put off."""
-        waiting = [a for a in report.state.actions() if a.state == "waiting-for-decision" and a.digest is not None]
-        if any(action.verdict is not None and action.verdict.mode == "human" for action in waiting):
-            self._terminal.warn("the policy's approvalMode is human: this terminal cannot answer for a person")
-            return [], TERMINAL_DOOR
-        if self._manners.yes:
-            for number, action in enumerate(waiting, start=1):
+    async def _answer(self, report: RunReport) -> bool:
+        """Put the run's questions to the person, or take ``--yes``; false where one is left waiting."""
+        answered = True
+        for decision in report.run.decisions:
+            if decision.kind != "approval" or decision.state != "waiting":
+                continue
+            options = await self._options(report, decision)
+            if options is None or not await self._record(decision, options):
+                answered = False
+        return answered
+
+    async def _options(self, report: RunReport, decision: RunDecision) -> tuple[str, ...] | None:
+        """What is chosen; ``None`` where nobody can be asked or it is put off: then nothing of it is answered."""
+        known = {action.key: action for action in report.state.actions()}
+        actions = [(asked, known.get(asked.key)) for asked in decision.actions]
+        waiting = [(asked, replace(action or _asked(asked), digest=asked.digest)) for asked, action in actions]
+        if self._manners.yes and decision.mode == "caller":
+            for number, (_, action) in enumerate(waiting, start=1):
                 self._terminal.tell(*self._view(report, action, f"{number} of {len(waiting)}"))
             self._terminal.tell(plain(f"  approved by --yes: {count(len(waiting), 'action')}", "yellow"), plain(""))
-            return [_answer(action, True) for action in waiting], SCRIPT_DOOR
+            return tuple(asked.option for asked, _ in waiting)
+        if self._manners.yes:
+            self._terminal.warn("the policy's approvalMode is human: --yes does not answer for a person")
         if self._put_off or not self._terminal.interactive:
-            return [], TERMINAL_DOOR
-        return await self._ask_all(report, waiting), TERMINAL_DOOR
+            return None
+        chosen = await self._ask_all(report, waiting)
+        if chosen is None:
+            self._put_off = True
+            if len(waiting) > 1:
+                self._terminal.tell(plain("  left for later; none of these was answered", "yellow"))
+            return None
+        return chosen or (DENY if len(waiting) == 1 else DENY_ALL,)
 
-    async def _ask_all(self, report: RunReport, waiting: list[Action]) -> list[Answer]:
-        answers: list[Answer] = []
-        for number, action in enumerate(waiting, start=1):
+    async def _record(self, decision: RunDecision, options: tuple[str, ...]) -> bool:
+        """Send the answer; a PIN is asked for where the policy wants a person."""
+        approvals = self._kernel.services.approvals
+        door: AnswerDoor = "caller" if self._manners.yes and decision.mode == "caller" else "terminal"
+        pin = None
+        if approvals.needs_pin(decision, door):
+            pin = await self._terminal.ask_secret("  the approver's PIN: ")
+            if pin is None:
+                self._put_off = True
+                return False
+        one = options[0] if len(options) == 1 else None
+        choice = Choice(one, options if one is None else ())
+        answer = Answer(decision.id, choice, decision.question_digest, door, self._context.principal.key, pin)
+        try:
+            await approvals.answer(answer)
+        except (Conflict, PinRefused) as refused:
+            self._terminal.warn(refused.message)
+            self._put_off = isinstance(refused, PinRefused)
+            return not self._put_off  # somebody else answered first: the run can be looked at again
+        return True
+
+    async def _ask_all(self, report: RunReport, waiting: list[tuple[AskedAction, Action]]) -> tuple[str, ...] | None:
+        """The options that are approved; ``None`` when any of it is left for later."""
+        chosen: list[str] = []
+        for number, (asked, action) in enumerate(waiting, start=1):
             self._show_action(report, action, f"{number} of {len(waiting)}")
+            for difference in asked.changed:
+                self._terminal.ask_about(
+                    plain(f"  changed since it was last shown: {changed_text(difference)}", "yellow")
+                )
             word = await self._ask_one(report, action, len(waiting) - number)
             if word == "later":
-                self._put_off = True
-                break
+                return None
             if word == "all":
-                return answers + await self._ask_for_the_rest(report, waiting, number)
-            answers.append(_answer(action, word == "yes"))
-        return answers
+                rest = await self._ask_for_the_rest(report, waiting, number)
+                return None if rest is None else (*chosen, *rest)
+            if word == "yes":
+                chosen.append(asked.option)
+        return tuple(chosen)
 
-    async def _ask_for_the_rest(self, report: RunReport, waiting: list[Action], number: int) -> list[Answer]:
+    async def _ask_for_the_rest(
+        self, report: RunReport, waiting: list[tuple[AskedAction, Action]], number: int
+    ) -> tuple[str, ...] | None:
         """Show what is left before one yes is taken for all of it."""
-        for place, action in enumerate(waiting[number:], start=number + 1):
+        for place, (_, action) in enumerate(waiting[number:], start=number + 1):
             self._show_action(report, action, f"{place} of {len(waiting)}", in_whole=True)
         rest = waiting[number - 1 :]
         try:
             word = await self._terminal.ask(f"  yes to all {len(rest)}? [y]es  [l]ater\n  > ", ["yes", "later"])
         except EOFError:
             word = "later"
-        self._put_off = word == "later"
-        return [] if self._put_off else [_answer(action, True) for action in rest]
+        return None if word == "later" else tuple(asked.option for asked, _ in rest)
 
     async def _ask_one(self, report: RunReport, action: Action, following: int) -> str:
         choices = ["yes", "no", "later"]
@@ -227,6 +273,20 @@ def plan_report(kernel: Kernel, stored: StoredPlan) -> PlanReport:
     return PlanReport(stored, stored.handle or "", services.plans.verdicts(stored.plan), dict(facts))
 
 
-def _answer(action: Action, approve: bool) -> Answer:
-    assert action.digest is not None
-    return Answer(action.step, action.item, action.digest, approve)
+def _asked(asked: AskedAction) -> Action:
+    """An action that has not begun to wait, as the question shows it."""
+    arguments = asked.shown.get("arguments")
+    return Action(
+        asked.step,
+        asked.item,
+        str(asked.shown.get("capability")),
+        arguments=arguments if is_object(arguments) else {},
+        verdict=Verdict("REQUIRE_APPROVAL", str(asked.shown.get("rule")), ()),
+    )
+
+
+def changed_text(difference: Difference) -> str:
+    """One difference as a line: where, before, after."""
+    before = "nothing" if difference.absent == "before" else brief(difference.before)
+    after = "nothing" if difference.absent == "after" else brief(difference.after)
+    return f"{difference.pointer or '/'}: {before} → {after}"

@@ -106,6 +106,17 @@ class Terminal:
         self.told_of_interrupt = True
         self._line(self._err, f"\ninterrupted: {what}\nhelp: {how}")
 
+    async def ask_secret(self, prompt: str) -> str | None:
+        """What a person types without it being shown; ``None`` when they leave it or nobody can be asked."""
+        if not self.interactive:
+            return None
+        import getpass
+
+        try:
+            return await asyncio.to_thread(getpass.getpass, prompt, self._err) or None
+        except (EOFError, KeyboardInterrupt):
+            return None
+
     def answer(self, value: Json) -> None:
         """The one JSON document of ``--json``."""
         import json

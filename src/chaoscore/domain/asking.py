@@ -13,7 +13,7 @@ from chaoscore.domain.action import Action
 from chaoscore.domain.approval import DENY, DENY_ALL, AskedAction, DecisionKind, option_id
 from chaoscore.domain.interaction.decision import Decision, Option
 from chaoscore.domain.interaction.marks import marked
-from chaoscore.domain.interaction.names import instant_text
+from chaoscore.domain.interaction.names import KERNEL_RUN, instant_text
 from chaoscore.domain.json import Json, JsonObject, brief, digest, is_array, is_object
 
 DIGEST_CHARS = 12
@@ -32,11 +32,12 @@ class Setting:
     dependants: dict[str, tuple[str, ...]]
     created_at: float
     expires_at: float
+    doors: tuple[str, ...] = ()
 
 
 def session_of(run: str) -> str:
     """The id of the session that stands for a run in the interactions folder."""
-    return f"RUN-chaoscore-{run}"
+    return f"{KERNEL_RUN}{run}"
 
 
 def command_of(run: str) -> str:
@@ -111,7 +112,7 @@ def _decision(
         independent=True,
         expires_at=instant_text(int(setting.expires_at * 1000)),
         created_by="chaos-core",
-        metadata=marked({}, kernel=True, kind=kind, run=setting.run),
+        metadata=marked({}, kernel=True, kind=kind, run=setting.run, doors=list(setting.doors)),
     )
 
 

@@ -27,5 +27,6 @@ class Limits:
     working_memory_max: int = 20
     lease_seconds: float = 30.0
     grant_seconds: float = 86_400.0
+    decision_seconds: float = 604_800.0
     objective_chars_max: int = 8_000
     request_bytes_max: int = 4_194_304

@@ -97,8 +97,8 @@ class Changes:
     """Everything one transaction changes in a run, audit events aside. Empty parts change nothing.
 
     ``used_grants`` are grant ids consumed by the actions started here; using one twice, or one whose digest a person
-    denied meanwhile, fails the transaction. ``asked`` are new decisions, ``ended`` those that nobody needs to answer any
-    more, ``applied`` the ids of decisions whose answer the run has now taken into account.
+    denied meanwhile, fails the transaction. ``asked`` are new decisions, ``ended`` those that nobody needs to answer
+    any more, ``applied`` the ids of decisions whose answer the run has now taken into account.
     """
 
     actions: tuple[Action, ...] = ()

@@ -28,6 +28,7 @@ Key = tuple[str, int | None]
 CHECK_FAILED = "CHECK_FAILED"
 DENIED_BY_POLICY = "DENIED_BY_POLICY"
 DENIED_BY_PERSON = "DENIED_BY_PERSON"
+APPROVAL_EXPIRED = "APPROVAL_EXPIRED"
 DEPENDENCY_UNMET = "DEPENDENCY_UNMET"
 RUN_STOPPED = "RUN_STOPPED"
 RUN_CANCELLED = "RUN_CANCELLED"
@@ -473,7 +474,7 @@ def _stops(view: StepView) -> bool:
 
 
 def _by_person(view: StepView) -> bool:
-    return view.state == "denied" and view.error is not None and view.error.code == DENIED_BY_PERSON
+    return view.state == "denied" and view.error is not None and view.error.code in (DENIED_BY_PERSON, APPROVAL_EXPIRED)
 
 
 def _reason(view: StepView) -> str:

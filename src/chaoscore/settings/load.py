@@ -17,6 +17,7 @@ from chaoscore.settings.model import (
     LOG_LEVELS,
     LOG_STREAMS,
     PROVIDERS,
+    SWITCH,
     VARIABLES,
     LogLevel,
     LogStream,
@@ -30,6 +31,7 @@ from chaoscore.settings.sources import Flags, Found, Sources, read_dotenv
 T = TypeVar("T")
 FS_ROOTS_MAX = 64
 POLICY_FILE = "policy.json"
+INTERACTIONS_FOLDER = "interactions"
 _ORDERED_LIMITS = (("wait_seconds_default", "wait_seconds_max"), ("output_bytes_max", "run_output_bytes_max"))
 
 
@@ -49,6 +51,7 @@ def load_settings(flags: Flags, environ: Mapping[str, str], cwd: Path, *, read_o
         data_dir=data_dir,
         policy_path=read.one("policy_path", read.path) or data_dir / POLICY_FILE,
         fs_roots=read.roots(),
+        interactions_root=read.one("interactions_root", read.path) or data_dir / INTERACTIONS_FOLDER,
         provider=read.one("provider", values.one_of(PROVIDERS)) or "openai",
         openai_api_key=read.one("openai_api_key", values.secret),
         openai_model=read.one("openai_model", values.model_name),
@@ -61,6 +64,8 @@ def load_settings(flags: Flags, environ: Mapping[str, str], cwd: Path, *, read_o
         port=read.number("port", 3000, 0, 65_535),
         allowed_hosts=read.many("allowed_hosts", values.ALLOWED_HOST, "host, host:port or host:*"),
         allowed_origins=read.many("allowed_origins", values.ALLOWED_ORIGIN, "http(s)://host, host:port or host:*"),
+        notify_command=read.one("notify_command", read.command) or (),
+        notify_desktop=read.one("notify_desktop", values.one_of(SWITCH)) == "true",
         limits=read.limits(),
     )
 
@@ -109,6 +114,11 @@ class _Reader:
 
     def path(self, found: Found) -> Path:
         return absolute(found.text, found, self._cwd, self._environ)
+
+    def command(self, found: Found) -> tuple[str, ...]:
+        from chaoscore.settings.programs import command
+
+        return command(found, self._environ)
 
     def data_dir(self, *, writable: bool) -> Path:
         found = self._sources.find(self._by_field["data_dir"])

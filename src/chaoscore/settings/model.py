@@ -17,6 +17,7 @@ LogStream = Literal["stderr", "stdout"]
 PROVIDERS = ("openai", "anthropic", "none")
 LOG_LEVELS: tuple[LogLevel, ...] = ("debug", "info", "warning", "error", "silent")
 LOG_STREAMS: tuple[LogStream, ...] = ("stderr", "stdout")
+SWITCH = ("true", "false")
 
 
 class Secret:
@@ -43,11 +44,13 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything an operator can set. Paths are absolute; ``allowed_hosts`` and ``allowed_origins`` may be empty."""
+    """Everything an operator can set. Paths are absolute, the program of ``notify_command`` too; ``()`` is none."""
 
     data_dir: Path
     policy_path: Path
     fs_roots: tuple[Path, ...] = ()
+    interactions_root: Path | None = None
+    """Where questions of new runs are mirrored as files; ``None`` mirrors them nowhere."""
     provider: str = "openai"
     openai_api_key: Secret | None = None
     openai_model: str | None = None
@@ -60,6 +63,8 @@ class Settings:
     port: int = 3000
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
+    notify_command: tuple[str, ...] = field(default=(), repr=False)  # an argument can be a secret
+    notify_desktop: bool = False
     limits: Limits = field(default_factory=Limits)
 
     def secrets(self) -> tuple[str, ...]:
@@ -89,6 +94,7 @@ VARIABLES: tuple[Variable, ...] = (
     Variable("data_dir", "CHAOS_CORE_DATA_DIR", "--data-dir", "COGNITION_DATA_DIR", dotenv=False),
     Variable("policy_path", "CHAOS_CORE_POLICY_PATH", "--policy", "COGNITION_POLICY_PATH", dotenv=False),
     Variable("fs_roots", "CHAOS_CORE_FS_ROOTS", "--root", dotenv=False),
+    Variable("interactions_root", "CHAOS_INTERACTIONS_ROOT", dotenv=False),
     Variable("provider", "CHAOS_CORE_PROVIDER", "--provider", "COGNITION_PROVIDER"),
     Variable("openai_api_key", "OPENAI_API_KEY"),
     Variable("openai_model", "OPENAI_MODEL"),
@@ -101,6 +107,8 @@ VARIABLES: tuple[Variable, ...] = (
     Variable("port", "PORT", "--port"),
     Variable("allowed_hosts", "MCP_ALLOWED_HOSTS", "--allowed-host"),
     Variable("allowed_origins", "MCP_ALLOWED_ORIGINS", "--allowed-origin"),
+    Variable("notify_command", "CHAOS_CORE_NOTIFY_COMMAND", dotenv=False),
+    Variable("notify_desktop", "CHAOS_CORE_NOTIFY_DESKTOP"),
 )
 
 LIMIT_BOUNDS: dict[str, tuple[float, float]] = {
@@ -122,6 +130,7 @@ LIMIT_BOUNDS: dict[str, tuple[float, float]] = {
     "working_memory_max": (1, 1_000),
     "lease_seconds": (2, 600),
     "grant_seconds": (60, 2_592_000),
+    "decision_seconds": (60, 31_536_000),
     "objective_chars_max": (100, 100_000),
     "request_bytes_max": (65_536, 268_435_456),
 }

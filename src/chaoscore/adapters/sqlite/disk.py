@@ -69,6 +69,11 @@ class Disk:
     def write(self, file: int, content: bytes) -> int:
         return os.pwrite(file, content, 0)
 
+    def truncate(self, file: int, size: int) -> None:
+        """Cut what stands behind ``size`` bytes, durably."""
+        os.ftruncate(file, size)
+        os.fsync(file)
+
     def sync_directory(self, path: Path) -> None:
         file = os.open(path, os.O_RDONLY)
         try:
@@ -80,6 +85,14 @@ class Disk:
         """Which file stands at a path now."""
         stat = os.stat(path)
         return stat.st_dev, stat.st_ino
+
+    def changed(self, path: Path) -> tuple[int, int] | None:
+        """When it was written last, in nanoseconds, and its size; ``None`` when there is no such file."""
+        try:
+            stat = os.stat(path)
+        except FileNotFoundError:
+            return None
+        return stat.st_mtime_ns, stat.st_size
 
     def size(self, path: Path) -> int | None:
         """``None`` when there is no such file."""

@@ -34,11 +34,17 @@ class Stores:
     database: Database
     chain: Chain
     facts: JsonObject
+    disk: Disk
 
     def health(self) -> JsonObject:
         """What was found on opening, and what is wrong since; touches no file."""
         problem = self.chain.problem
         return {**self.facts, "audit": "ok" if problem is None else problem.message}
+
+    def stamp(self) -> object:
+        """Differs after a write by any process; asks the file system and reads nothing."""
+        path = self.database.path
+        return self.disk.changed(path), self.disk.changed(path.with_name(path.name + "-wal"))
 
     async def close(self) -> None:
         """Finish what was handed over, then close the files."""
@@ -88,6 +94,7 @@ async def open_stores(
         database=database,
         chain=chain,
         facts=facts,
+        disk=disk,
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from chaoscore.app.envelope import Envelope
 from chaoscore.app.interaction_ports import InteractionUnit
+from chaoscore.app.interactions.deciding import refuse_kernel
 from chaoscore.app.interactions.heal import readable_session
 from chaoscore.app.interactions.results import stop, success
 from chaoscore.domain.interaction.errors import SessionTerminal
@@ -30,6 +31,7 @@ class BeginRequest:
 
 
 def begin(unit: InteractionUnit, request: BeginRequest) -> Envelope:
+    refuse_kernel(request.command_run_id)
     own = unit.session(request.command_run_id) if request.command_run_id is not None else None
     if own is not None:
         return _reenter(unit, own)

@@ -12,9 +12,9 @@ from chaoscore.app.interactions.results import stop, success
 from chaoscore.domain.errors import InvalidInput, NotFound
 from chaoscore.domain.interaction import states
 from chaoscore.domain.interaction.decision import Decision, chosen_options
-from chaoscore.domain.interaction.errors import ChangeLocked, DecisionNotAnswerable, SessionTerminal
+from chaoscore.domain.interaction.errors import ChangeLocked, DecisionNotAnswerable, KernelSession, SessionTerminal
 from chaoscore.domain.interaction.event import Event, audit_source
-from chaoscore.domain.interaction.marks import marked
+from chaoscore.domain.interaction.marks import marked, marks
 from chaoscore.domain.interaction.names import (
     ID_CHARS_MAX,
     command_token,
@@ -22,11 +22,12 @@ from chaoscore.domain.interaction.names import (
     decision_path,
     has_passed,
     instant_ms,
+    is_kernel_run,
     response_path,
 )
 from chaoscore.domain.interaction.response import Choice, Response, accepted, hash_fault
 from chaoscore.domain.interaction.session import Session
-from chaoscore.domain.json import Json, JsonObject
+from chaoscore.domain.json import Json, JsonObject, is_array
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,31 @@ class AnswerRequest:
     metadata: JsonObject | None = None
 
 
+def refuse_kernel(run: str | None) -> None:
+    """A session that stands for a run of the kernel mirrors it: no tool may move it."""
+    if is_kernel_run(run):
+        raise KernelSession(
+            f"command run {str(run)[:80]!r} stands for a run of chaos-core, which alone moves it on; use "
+            "chaoscore_execute there"
+        )
+
+
+def _require_bridge(decision: Decision, source: str) -> None:
+    """Questions of the kernel are answered at its own doors; the bridge only where the policy lists it."""
+    if not is_kernel_run(decision.command_run_id):
+        return
+    ours = marks(decision.metadata)
+    doors = ours.get("doors")
+    bridged = is_array(doors) and "bridge" in doors
+    if source != "mcp-tool" or not bridged:
+        raise KernelSession(
+            f"decision {decision.decision_id!r} is a question of chaos-core; a person answers it in the Decision "
+            "Center or with chaoscore decide"
+        )
+
+
 def required_session(unit: InteractionUnit, run: str) -> Session:
+    refuse_kernel(run)
     session = unit.session(run)
     if session is None:
         raise NotFound(f"there is no command run {run!r}; chaos_list_sessions shows those there are")
@@ -282,6 +307,7 @@ def _already_answered(answered: Decision) -> Envelope:
 
 def answer(unit: InteractionUnit, request: AnswerRequest, notices: Sequence[str] = ()) -> Envelope:
     decision = required_decision(unit, request.decision_id)
+    _require_bridge(decision, request.source)
     if decision.state == "answered":
         return _again(unit, decision, request, notices)
     if decision.state != "waiting":

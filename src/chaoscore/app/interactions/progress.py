@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from chaoscore.app.envelope import Envelope
 from chaoscore.app.interaction_ports import InteractionUnit
-from chaoscore.app.interactions.deciding import required_decision, required_session
+from chaoscore.app.interactions.deciding import refuse_kernel, required_decision, required_session
 from chaoscore.app.interactions.heal import follow_capsule, release_locks
 from chaoscore.app.interactions.results import success
 from chaoscore.domain.interaction.capsule import CapsuleOverrides, built
@@ -30,6 +30,7 @@ class EndRequest:
 
 def mark_consumed(unit: InteractionUnit, name: str, run: str | None, metadata: JsonObject | None) -> Envelope:
     decision = required_decision(unit, name)
+    refuse_kernel(decision.command_run_id)
     before = decision.state
     consumed = decision.becoming("consumed")
     warnings = []

@@ -23,6 +23,7 @@ _AFTER_FAILURE = {
     "SESSION_NOT_RESUMABLE": "Stop. Look at the session with chaos_list_sessions; it may still wait for a human.",
     "INVALID_STATE_TRANSITION": "Stop. Look at the state with chaos_list_sessions before trying anything else.",
     "MALFORMED_STATE": "Stop. Ask the human to repair or remove the named file; nothing was overwritten.",
+    "KERNEL_SESSION": "Stop. Nothing was changed. A person answers, and chaoscore_execute goes on with the run.",
     "ANSWER_BRIDGE_OFF": "Stop. Wait until a human has answered through the Decision Center or the command line.",
     "NO_SPACE": "Stop. Nothing was changed. Ask the human to free disk space, then call again.",
     "READ_ONLY": "Stop. Nothing was changed. Ask the human to make the interactions folder writable.",

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from chaoscore.app.approvals import Approvals
 from chaoscore.app.capabilities import Registry
 from chaoscore.app.envelope import Envelope
-from chaoscore.app.kernel.report import run_json
+from chaoscore.app.folder_mirror import FolderMirror
+from chaoscore.app.kernel.report import HOW_TO_ANSWER, decision_json, run_json
 from chaoscore.app.memories import MemoryService
 from chaoscore.app.plans import PlanService, plan_json
 from chaoscore.app.ports import AIProvider, AuditStore, PolicySource
@@ -21,7 +23,6 @@ from chaoscore.domain.policy.model import Policy, Question
 from chaoscore.domain.records import RunSummary
 
 STEP_OUTPUT_BYTES_MAX = 1_048_576
-WAITING_RUNS_SHOWN_MAX = 50
 
 Health = Callable[[], JsonObject]
 Topic = Callable[[JsonObject, CallContext], Awaitable[Envelope]]
@@ -37,6 +38,8 @@ class Inspector:
         policy: PolicySource,
         plans: PlanService,
         runs: RunService,
+        approvals: Approvals,
+        mirror: FolderMirror,
         memories: MemoryService,
         audit: AuditStore,
         provider: AIProvider | None,
@@ -47,6 +50,8 @@ class Inspector:
         self._policy = policy
         self._plans = plans
         self._runs = runs
+        self._approvals = approvals
+        self._mirror = mirror
         self._memories = memories
         self._audit = audit
         self._provider = provider
@@ -129,23 +134,17 @@ class Inspector:
         return _shown(f"{len(runs)} runs, newest first", runs=[summary_json(run) for run in runs], cursor=cursor)
 
     async def _decisions(self, arguments: JsonObject, context: CallContext) -> Envelope:
-        waiting: list[Json] = []
-        runs, cursor = await self._runs.list(context.principal, WAITING_RUNS_SHOWN_MAX, _cursor(arguments))
-        for summary in runs:
-            if summary.status not in ("waiting-for-decision", "needs-attention") or summary.handle is None:
-                continue
-            data = run_json(await self._runs.look(ExecuteRequest(run=summary.handle), context), 0)
-            waiting.append(
-                {
-                    "run_id": summary.handle,
-                    "label": summary.label,
-                    "objective": summary.objective,
-                    "waiting": data["waiting"],
-                    "unknown": data["unknown"],
-                }
-            )
-        message = f"{len(waiting)} runs wait for somebody" if waiting else "nothing waits for anybody"
-        return _shown(message, decisions=waiting, cursor=cursor)
+        """What the caller's runs wait for, oldest first; an anonymous caller names the run."""
+        if "run_id" in arguments or "plan_id" in arguments:
+            run = (await self._runs.look(_run_request(arguments), context)).run
+            found, cursor = tuple(d for d in run.decisions if d.state == "waiting"), None
+        else:
+            found, cursor = await self._approvals.waiting(context.principal, _limit(arguments), _cursor(arguments))
+        waiting: list[Json] = [
+            {**decision_json(decision), "folder_problem": self._mirror.problem(decision.id)} for decision in found
+        ]
+        message = f"{len(waiting)} decisions wait for a person" if waiting else "nothing waits for anybody"
+        return _shown(message, decisions=waiting, cursor=cursor, how=HOW_TO_ANSWER)
 
     async def _audit_tail(self, arguments: JsonObject, context: CallContext) -> Envelope:
         run: str | None = None

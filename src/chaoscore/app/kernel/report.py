@@ -5,12 +5,17 @@ from __future__ import annotations
 from chaoscore.app.envelope import Envelope
 from chaoscore.app.runs.book import RunReport
 from chaoscore.domain.action import Action
+from chaoscore.domain.approval import RunDecision
 from chaoscore.domain.json import Json, canonical_text
 from chaoscore.domain.run import StepView
 
 OUTPUT_BYTES_INLINE_MAX = 65_536
 ARGUMENT_BYTES_SHOWN_MAX = 16_384
 ITEMS_SHOWN_MAX = 50
+HOW_TO_ANSWER = (
+    "a person answers with 'chaoscore decide DECISION' at a terminal or in the Decision Center of 'chaoscore serve'; "
+    "then chaoscore_execute goes on. Never answer for them"
+)
 
 
 def run_json(report: RunReport, output_bytes_max: int = OUTPUT_BYTES_INLINE_MAX) -> dict[str, Json]:
@@ -33,9 +38,45 @@ def run_json(report: RunReport, output_bytes_max: int = OUTPUT_BYTES_INLINE_MAX)
         "steps": steps,
         "waiting": [_action_json(a) for a in actions if a.state == "waiting-for-decision"],
         "unknown": [_action_json(a) for a in actions if a.state == "outcome-unknown"],
+        "decisions": [decision_brief(d) for d in run.decisions if d.state == "waiting"],
         "evaluation": state.evaluate().to_json(),
         "created_at": run.created_at,
         "updated_at": run.updated_at,
+    }
+
+
+def decision_json(decision: RunDecision) -> dict[str, Json]:
+    """A question of a run as every door shows it: in words, and exactly what each option approves."""
+    question = decision.question
+    return {
+        "decision": decision.id,
+        "run": decision.run,
+        "kind": decision.kind,
+        "state": decision.state,
+        "title": question.title,
+        "type": question.interaction_type,
+        "options": [option.to_json() for option in question.options],
+        "actions": [action.to_json() for action in decision.actions],
+        "digest": decision.question_digest,
+        "mode": decision.mode,
+        "doors": list(decision.doors),
+        "root": decision.root,
+        "created_at": decision.created_at,
+        "expires_at": decision.expires_at,
+        "response": decision.response.to_json() if decision.response is not None else None,
+    }
+
+
+def decision_brief(decision: RunDecision) -> dict[str, Json]:
+    """What a calling agent is told of a question: enough to point a person at it."""
+    return {
+        "decision": decision.id,
+        "kind": decision.kind,
+        "title": decision.question.title,
+        "options": [{"id": option.id, "label": option.label} for option in decision.question.options],
+        "mode": decision.mode,
+        "expires_at": decision.expires_at,
+        "answer_with": f"chaoscore decide {decision.id}",
     }
 
 
@@ -117,8 +158,8 @@ def run_envelope(report: RunReport, extra: dict[str, Json] | None = None) -> Env
                 data,
                 must_stop=True,
                 warnings=warnings,
-                next_action="stop; a person must find out what happened and run `chaoscore resolve "
-                f"{report.run.label}` with retry, happened or give-up",
+                next_action="stop; a person must find out what happened and say so: `chaoscore decide` shows the "
+                f"question, `chaoscore resolve {report.run.label}` takes retry, happened or give-up",
             )
         case "running":
             return Envelope(
@@ -151,6 +192,12 @@ def _id(report: RunReport) -> str:
     return "run_id" if (report.credential or report.run.handle) else "plan_id"
 
 
+def _first(report: RunReport) -> str:
+    """The id of the question to answer, where there is only one."""
+    waiting = [decision.id for decision in report.run.decisions if decision.state == "waiting"]
+    return f" {waiting[0]}" if len(waiting) == 1 else ""
+
+
 def _waiting(report: RunReport, data: dict[str, Json]) -> Envelope:
     waiting = [a for a in report.state.actions() if a.state == "waiting-for-decision"]
     count = len(waiting)
@@ -163,7 +210,9 @@ def _waiting(report: RunReport, data: dict[str, Json]) -> Envelope:
             data,
             must_stop=True,
             warnings=report.notes,
-            next_action="stop; the policy's approvalMode is human, a person answers outside this conversation",
+            next_action="stop; the policy's approvalMode is human: a person answers outside this conversation, with "
+            f"`chaoscore decide{_first(report)}` or in the Decision Center. Then call chaoscore_execute with this "
+            f"{_id(report)} again",
         )
     return Envelope(
         "WAITING_FOR_APPROVAL",
@@ -172,5 +221,6 @@ def _waiting(report: RunReport, data: dict[str, Json]) -> Envelope:
         must_stop=True,
         warnings=report.notes,
         next_action="stop and show your user data.waiting (capability and arguments). Only after they agree, call "
-        f"chaoscore_execute with this {_id(report)} and confirmed: true; if not, with cancel: true",
+        f"chaoscore_execute with this {_id(report)} and confirmed: true; if not, with cancel: true. They can also "
+        f"answer themselves: chaoscore decide{_first(report)}",
     )

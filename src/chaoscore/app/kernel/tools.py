@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass
 
 from chaoscore.app.achieve import Achievement, Achiever, Goal
+from chaoscore.app.approvals import Approvals
 from chaoscore.app.capabilities import Registry
 from chaoscore.app.envelope import Envelope, failure
 from chaoscore.app.kernel import schemas
@@ -40,6 +41,7 @@ class KernelServices:
     reasoner: Reasoner
     plans: PlanService
     runs: RunService
+    approvals: Approvals
     memories: MemoryService
     achiever: Achiever
     inspector: Inspector

@@ -6,70 +6,25 @@ Each word is one transaction under a claim of its own, or is handed to the drive
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import logging
+from dataclasses import replace
 
 from chaoscore.app.runs.book import ExecuteRequest, RunBook, RunReport
-from chaoscore.app.runs.driver import denied
-from chaoscore.app.runs.supervisor import Supervisor
+from chaoscore.app.runs.supervisor import Supervisor, resolved
 from chaoscore.app.tools import CallContext
-from chaoscore.domain.action import Action, ActionError, Event
+from chaoscore.domain.action import Action, Event
 from chaoscore.domain.audit import AuditEvent
 from chaoscore.domain.errors import Busy, Conflict, InvalidInput, NotFound
 from chaoscore.domain.records import RUN_FINISHED, Changes, Run, RunStatus, StoredPlan
 from chaoscore.domain.run import recover
 
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A word on one waiting action: yes or no to exactly what ``digest`` names."""
-
-    step: str
-    item: int | None
-    digest: str
-    approve: bool
+log = logging.getLogger(__name__)
 
 
 class RunAnswers:
     def __init__(self, book: RunBook, supervisor: Supervisor) -> None:
         self._book = book
         self._supervisor = supervisor
-
-    async def answer(
-        self, request: ExecuteRequest, answers: Sequence[Answer], door: str, context: CallContext
-    ) -> RunReport:
-        """Approve or deny waiting actions one by one; ``execute`` then goes on.
-
-        Raises ``Conflict`` when an action no longer waits for exactly what was shown, ``InvalidInput`` when the policy
-        wants a person and this door cannot answer for one.
-        """
-        book = self._book
-        plan, run = await book.existing(request, context)
-        _check(run, answers)
-        facts = book.facts(plan, run.label, context)
-        approver = context.principal.key
-        yes = [answer for answer in answers if answer.approve]
-        no = [answer for answer in answers if not answer.approve]
-        grants = [book.new_grant(run, answer.digest, door, approver) for answer in yes]
-        events = [facts.granted(grant, a.step, a.item) for a, grant in zip(yes, grants, strict=True)]
-        async with self._supervisor.alone(run.label) as active:
-            if active is not None:
-                active.driver.deny({(a.step, a.item): (a.digest, approver) for a in no})
-                if grants:
-                    await active.driver.grant(grants, events)
-                return await self.look(request, context)
-            claim = await book.claim(run.label)
-            changes, written = Changes(), list[AuditEvent]()
-            try:
-                run = await book.reload(run.label)
-                _check(run, answers)
-                waiting = {action.key: action for action in run.actions}
-                refused = [denied(waiting[(a.step, a.item)], approver, book.clock.now()) for a in no]
-                changes = Changes(actions=tuple(refused), grants=tuple(grants), status=_reopened(run))
-                written = [*events, *(facts.settled(action) for action in refused)]
-            finally:
-                await book.runs.release(claim, changes, written)
-        return await self.look(request, context)
 
     async def resolve(
         self, request: ExecuteRequest, step: str, item: int | None, word: Event, context: CallContext
@@ -93,14 +48,27 @@ class RunAnswers:
                 if found is None:
                     where = repr(step) if item is None else f"{step!r} for item {item}"
                     raise NotFound(f"run {run.label!r} has recorded no action of step {where}", key="step")
-                actions[found.key] = _resolved(found, word, book.clock.now())
+                actions[found.key] = resolved(found, word, book.clock.now())
                 written = [
                     facts.event(
                         "outcome-resolved", step, item, word=word, attempt=found.attempt, evidence=found.evidence
                     ),
                     *(facts.settled(action) for action in actions.values()),
                 ]
-                changes = Changes(actions=tuple(actions.values()), status=_reopened(run))
+                ended = [d for d in run.decisions if d.kind == "outcome" and d.state == "waiting"]
+                ended = [d for d in ended if d.actions[0].key == found.key]
+                if any(d.mode == "human" for d in ended):
+                    raise InvalidInput(
+                        f"the policy's approvalMode is human: answer decision {ended[0].id} with the approver's PIN, "
+                        "with chaoscore decide or in the Decision Center",
+                        key="approvalMode",
+                    )
+                written += [facts.event("decision-ended", decision=d.id, state="superseded") for d in ended]
+                changes = Changes(
+                    actions=tuple(actions.values()),
+                    status=_reopened(run),
+                    ended=tuple((d.id, "superseded") for d in ended),
+                )
             finally:
                 await book.runs.release(claim, changes, written)
         return await self.look(request, context)
@@ -126,22 +94,38 @@ class RunAnswers:
         """Cancel a run that stands still; what there is to say when it had ended before it could be claimed."""
         book = self._book
         claim = await book.claim(run.label)
-        changes, written = Changes(), list[AuditEvent]()
         try:
-            run = await book.reload(run.label)
-            if run.status in RUN_FINISHED:
-                return (_already(run),)
-            actions = self._after_cancel(plan, run)
-            facts = book.facts(plan, run.label, context)
-            state = book.state(plan, run)
-            for action in actions:
-                state.put(action)
-            evaluation = state.evaluate()
-            changes = Changes(actions=actions, status="cancelled", evaluation=evaluation)
-            written = [*(facts.settled(action) for action in actions), facts.status("cancelled", evaluation)]
+            while True:
+                run = await book.reload(run.label)
+                if run.status in RUN_FINISHED:
+                    return (_already(run),)
+                try:
+                    await book.runs.commit(claim, *self._ending(plan, run, context))
+                    return ()
+                except Conflict as answered:  # somebody answered between the look and the end: look again
+                    log.info("run %s: %s", run.label, answered.message)
         finally:
-            await book.runs.release(claim, changes, written)
-        return ()
+            await book.runs.release(claim, Changes(), ())
+
+    def _ending(self, plan: StoredPlan, run: Run, context: CallContext) -> tuple[Changes, list[AuditEvent]]:
+        actions = self._after_cancel(plan, run)
+        facts = self._book.facts(plan, run.label, context)
+        state = self._book.state(plan, run)
+        for action in actions:
+            state.put(action)
+        evaluation = state.evaluate()
+        waiting = [decision.id for decision in run.decisions if decision.state == "waiting"]
+        changes = Changes(
+            actions=actions,
+            status="cancelled",
+            evaluation=evaluation,
+            ended=tuple((name, "cancelled") for name in waiting),
+        )
+        return changes, [
+            *(facts.settled(action) for action in actions),
+            *(facts.event("decision-ended", decision=name, state="cancelled") for name in waiting),
+            facts.status("cancelled", evaluation),
+        ]
 
     async def look(self, request: ExecuteRequest, context: CallContext) -> RunReport:
         """The run as recorded, whoever drives it; changes nothing."""
@@ -170,35 +154,6 @@ class RunAnswers:
 
 def _already(run: Run) -> str:
     return f"the run had already ended: {run.status}"
-
-
-def _check(run: Run, answers: Sequence[Answer]) -> None:
-    waiting = {a.key: a for a in run.actions if a.state == "waiting-for-decision"}
-    for answer in answers:
-        action = waiting.get((answer.step, answer.item))
-        if action is None or action.digest != answer.digest:
-            raise Conflict(
-                f"step {answer.step!r} no longer waits for what was shown; look at the run again",
-                step=answer.step,
-                item=answer.item,
-            )
-        if action.verdict is not None and action.verdict.mode == "human":
-            raise InvalidInput(
-                "the policy's approvalMode is human: this door cannot answer for a person", key="approvalMode"
-            )
-
-
-def _resolved(action: Action, word: Event, now: float) -> Action:
-    match word:
-        case "retry":
-            return action.after("retry", attempt=action.attempt + 1, error=None, started_at=None, finished_at=None)
-        case "happened":
-            return action.after("happened", error=None, finished_at=now)
-        case "give-up":
-            error = ActionError("GIVEN_UP", "a person gave this action up; nobody knows whether it happened")
-            return action.after("give-up", error=error, finished_at=now)
-        case _:
-            raise InvalidInput(f"unknown answer {word!r}; there are retry, happened, give-up", key="answer")
 
 
 def _reopened(run: Run) -> RunStatus | None:

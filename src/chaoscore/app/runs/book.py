@@ -5,17 +5,18 @@ Above it the supervisor, the service and the answers; below it the stores.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from chaoscore.app.capabilities import Registry
 from chaoscore.app.facts import Facts
-from chaoscore.app.ports import AuditStore, Clock, Ids, PlanStore, Processes, RunStore
+from chaoscore.app.ports import AuditStore, Clock, DecisionStore, Ids, PlanStore, Processes, RunStore
 from chaoscore.app.tools import CallContext
 from chaoscore.domain.action import Action, Grant
 from chaoscore.domain.errors import ChaosError, InvalidInput, NotFound
 from chaoscore.domain.json import Json, canonical_text
 from chaoscore.domain.limits import Limits
 from chaoscore.domain.records import Claim, Run, StoredPlan
+from chaoscore.domain.redaction import Redactor
 from chaoscore.domain.run import RunState
 
 
@@ -50,7 +51,7 @@ class RunReport:
 
 @dataclass(frozen=True, slots=True)
 class RunBook:
-    """The ports and bounds that runs are read and claimed with."""
+    """The ports and bounds that runs are read and claimed with. ``root`` is the interactions folder of new runs."""
 
     plans: PlanStore
     runs: RunStore
@@ -60,6 +61,9 @@ class RunBook:
     ids: Ids
     processes: Processes
     limits: Limits
+    decisions: DecisionStore
+    redactor: Redactor = field(default_factory=Redactor)
+    root: str | None = None
 
     async def existing(self, request: ExecuteRequest, context: CallContext) -> tuple[StoredPlan, Run]:
         """The run a caller names, by its own id or its plan's. A foreign one answers like a missing one."""
@@ -94,7 +98,7 @@ class RunBook:
                 raise NotFound(f"there is no plan {request.plan!r}; make one with chaoscore_plan", key="plan_id")
             plan = found
         credential, label, now = self.ids.credential("run"), self.ids.label("r"), self.clock.now()
-        new = Run(label, credential, plan.plan.label, plan.plan.owner, "running", now, now)
+        new = Run(label, credential, plan.plan.label, plan.plan.owner, "running", now, now, root=self.root)
         event = self.facts(plan, label, context).event("run-opened", rerun=request.rerun)
         run, made = await self.runs.open_run(new, credential, request.rerun, (event,))
         return plan, run, credential if made else run.handle
@@ -116,6 +120,10 @@ class RunBook:
         return Facts(
             self.audit.redact, self.clock.now, context.principal.key, context.connection.id, plan.plan.label, run
         )
+
+    def facts_of(self, plan: StoredPlan, run: str, connection: str | None) -> Facts:
+        """Facts about a run that somebody else than its caller moves on: they belong to the run's owner."""
+        return Facts(self.audit.redact, self.clock.now, plan.plan.owner, connection, plan.plan.label, run)
 
     def new_grant(self, run: Run, digest: str, door: str, approver: str) -> Grant:
         now = self.clock.now()

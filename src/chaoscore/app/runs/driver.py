@@ -9,22 +9,33 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass, field, replace
 
 from chaoscore.app.facts import Facts
 from chaoscore.app.gate import Admission, Gate, Outcome, Subject, default_checks
 from chaoscore.app.runs.book import RunBook
 from chaoscore.app.runs.recorder import Recorder
 from chaoscore.domain.action import Action, ActionError, Grant
+from chaoscore.domain.approval import RunDecision, denials
 from chaoscore.domain.audit import AuditEvent
-from chaoscore.domain.errors import ChaosError, LeaseLost, StorageError
+from chaoscore.domain.errors import ChaosError, Conflict, LeaseLost, StorageError
 from chaoscore.domain.json import Json, JsonObject, size_bytes
-from chaoscore.domain.records import Changes
-from chaoscore.domain.run import DENIED_BY_PERSON, DENIED_BY_POLICY, Key, Propose, RunState, Settle
+from chaoscore.domain.records import Changes, Run
+from chaoscore.domain.run import APPROVAL_EXPIRED, DENIED_BY_PERSON, DENIED_BY_POLICY, Key, Propose, RunState, Settle
 
 log = logging.getLogger(__name__)
 Listener = Callable[[JsonObject], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """An action that starts once its intent is durable. ``before`` is what it goes back to when it may not."""
+
+    admission: Admission
+    action: Action
+    before: Action
+    events: tuple[AuditEvent, ...]
 
 
 @dataclass(slots=True)
@@ -33,11 +44,10 @@ class _Turn:
 
     actions: list[Action] = field(default_factory=list)
     events: list[AuditEvent] = field(default_factory=list)
-    used: list[str] = field(default_factory=list)
-    starts: list[Admission] = field(default_factory=list)
+    starts: list[_Start] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return bool(self.actions or self.events)
+        return bool(self.actions or self.events or self.starts)
 
 
 class Driver:
@@ -48,7 +58,7 @@ class Driver:
         *,
         state: RunState,
         subject: Subject,
-        grants: Iterable[Grant],
+        run: Run,
         gate: Gate,
         book: RunBook,
         recorder: Recorder,
@@ -59,7 +69,9 @@ class Driver:
     ) -> None:
         self.state = state
         self.subject = subject
-        self.grants = {grant.id: grant for grant in grants}
+        self.run = run
+        self.grants = {grant.id: grant for grant in run.grants}
+        self.denials = denials(run.decisions, book.clock.now())
         self.scope = scope
         self.stop_at_approval = stop_at_approval
         self.facts = facts
@@ -72,7 +84,6 @@ class Driver:
         self._limits = book.limits
         self._reuse = reuse
         self._asked: set[Key] = set()
-        self._denials: dict[Key, tuple[str, str]] = {}
         self._tasks: dict[asyncio.Task[Outcome], Admission] = {}
         self._listeners: list[Listener] = []
         self._wake = asyncio.Event()
@@ -109,10 +120,19 @@ class Driver:
         self._asked.clear()
         self._wake.set()
 
-    def deny(self, denials: Mapping[Key, tuple[str, str]]) -> None:
-        """A person's no to waiting actions: key → (digest that was shown, who said no)."""
-        self._denials.update(denials)
+    async def hear(self) -> bool:
+        """Read what people have answered since, and let what waited for it be looked at again; whether there was
+        anything new. Only the run's questions are read: the actions are this driver's own."""
+        run = await self._store.load_run(self.subject.run)
+        if run is None or [(d.id, d.state) for d in run.decisions] == [(d.id, d.state) for d in self.run.decisions]:
+            return False
+        self.run = replace(self.run, decisions=run.decisions)
+        spent = {action.grant for action in self.state.actions() if action.grant is not None}
+        self.grants.update({grant.id: grant for grant in run.grants if grant.id not in spent})
+        self.denials = denials(run.decisions, self._clock.now())
+        self._asked.clear()
         self._wake.set()
+        return True
 
     def widen(self, scope: frozenset[str] | None, stop_at_approval: bool) -> None:
         """Another caller joined with its own wishes: the run serves the wider ones."""
@@ -120,6 +140,11 @@ class Driver:
         self.stop_at_approval = self.stop_at_approval and stop_at_approval
         self._asked.clear()
         self._wake.set()
+
+    @property
+    def must_ask(self) -> bool:
+        """Whether something waits for a person."""
+        return any(action.state in ("waiting-for-decision", "outcome-unknown") for action in self.state.actions())
 
     @property
     def cancelled(self) -> bool:
@@ -165,17 +190,18 @@ class Driver:
             self._put(turn, action)
 
     def _deny(self, turn: _Turn) -> None:
-        while self._denials:
-            key, (digest, approver) = self._denials.popitem()
-            action = self.state.action(key)
-            if action is not None and action.state == "waiting-for-decision" and action.digest == digest:
-                self._put(turn, denied(action, approver, self._clock.now()))
+        """What waits for exactly what was denied is over, whatever the policy says by now: a person's no is final."""
+        if not self.denials:
+            return
+        for action in list(self.state.actions()):
+            if action.state == "waiting-for-decision" and action.digest in self.denials:
+                self._put(turn, denied(action, self.denials[action.digest], self._clock.now()))
 
     def _plan_turn(self, turn: _Turn) -> None:
         self._deny(turn)
         while True:
             busy = frozenset(a.key for a in map(self._current, self._tasks.values())) | frozenset(
-                (a.proposal.step.id, a.proposal.item) for a in turn.starts
+                start.action.key for start in turn.starts
             )
             if self._cancelled:
                 moves: list[Propose | Settle] = list(self.state.cancellations())
@@ -215,35 +241,62 @@ class Driver:
         if earlier is not None and action.state == "pending":
             self._put(turn, action.after("reuse", output=earlier.output, finished_at=now, **known))
             return False
+        refusal = self.denials.get(admission.digest)
+        if refusal is not None:
+            turn.events.append(self.facts.verdict(admission))
+            self._put(turn, denied(action, refusal, now, **known))
+            return False
         if not admission.may_start:
             self._asked.add(action.key)
             if action.state != "waiting-for-decision" or action.digest != admission.digest:
                 turn.events.append(self.facts.verdict(admission))
                 self._put(turn, action.after("require", **known))
             return False
-        turn.events.append(self.facts.verdict(admission))
-        turn.events.append(self.facts.intent(admission))
         grant = admission.grant.id if admission.grant else None
         if grant is not None:
-            turn.used.append(grant)
             self.grants.pop(grant)
         started = action.after("start", started_at=now, grant=grant, error=None, attempt=move.attempt, **known)
-        turn.starts.append(admission)
-        self._put(turn, started, told=False)
+        events = (self.facts.verdict(admission), self.facts.intent(admission))
+        turn.starts.append(_Start(admission, started, action, events))
+        self.state.put(started)
         return True
 
     async def _record(self, turn: _Turn) -> None:
         """Make the turn durable, then start and tell."""
-        changes = Changes(actions=tuple(turn.actions), used_grants=tuple(turn.used))
         try:
-            await self._recorder.commit(changes, turn.events)
+            await self._commit(turn)
         except (LeaseLost, StorageError):
             self._keep_results(turn)
             raise
-        for admission in turn.starts:
-            self._tasks[self._launch(admission)] = admission
-        for action in turn.actions:
+        for start in turn.starts:
+            self._tasks[self._launch(start.admission)] = start.admission
+        for action in (*turn.actions, *(start.action for start in turn.starts)):
             self._tell(action)
+
+    async def _commit(self, turn: _Turn) -> None:
+        """A grant that cannot be used after all (a person denied the same meanwhile, its time ran out between two
+        looks) takes back the starts of this turn and nothing else; then the answers are read again."""
+        used = tuple(start.action.grant for start in turn.starts if start.action.grant is not None)
+        changes = Changes((*turn.actions, *(start.action for start in turn.starts)), used_grants=used)
+        try:
+            await self._recorder.commit(changes, [*turn.events, *(e for start in turn.starts for e in start.events)])
+        except Conflict as refused:
+            if not used:
+                raise
+            log.info("run %s: %s", self.subject.run, refused.message)
+            for start in turn.starts:
+                self.state.put(start.before)
+            turn.starts.clear()
+            if turn:
+                await self._recorder.commit(Changes(tuple(turn.actions)), turn.events)
+            await self._read_grants()
+
+    async def _read_grants(self) -> None:
+        run = await self._store.load_run(self.subject.run)
+        if run is not None:
+            self.run = replace(self.run, decisions=run.decisions)
+            self.grants = {grant.id: grant for grant in run.grants}
+            self.denials = denials(run.decisions, self._clock.now())
 
     def _launch(self, admission: Admission) -> asyncio.Task[Outcome]:
         step = admission.proposal.step
@@ -338,10 +391,14 @@ class Driver:
             await asyncio.wait(set(self._tasks))
 
 
-def denied(action: Action, approver: str, now: float) -> Action:
-    """A waiting action after a person's no, which is final."""
-    error = ActionError(DENIED_BY_PERSON, f"{approver} said no")
-    return action.after("deny", error=error, finished_at=now)
+def denied(action: Action, decision: RunDecision, now: float, **known: object) -> Action:
+    """An action after a person's no, or after nobody answered in time; both are final."""
+    response = decision.response
+    if response is None:
+        error = ActionError(APPROVAL_EXPIRED, f"nobody answered decision {decision.id} in time, which counts as no")
+    else:
+        error = ActionError(DENIED_BY_PERSON, f"{response.approver} said no ({response.door})")
+    return action.after("deny", error=error, finished_at=now, **known)
 
 
 def _size(output: Json) -> int:

@@ -39,6 +39,11 @@ class Recorder:
         """One durable transaction. Raises ``LeaseLost`` and remembers it, ``StorageError`` after trying for a while."""
         await self._write(self._store.commit, changes, events)
 
+    async def finish(self, changes: Changes, events: Sequence[AuditEvent]) -> None:
+        """``release`` that leaves the pen in hand when it raises ``Conflict``: then nothing was written."""
+        await self._write(self._store.release, changes, events)
+        await self.stop()
+
     async def release(self, changes: Changes, events: Sequence[AuditEvent]) -> None:
         """The last write; gives the lease up. The heartbeat ends whatever happens."""
         try:

@@ -7,18 +7,18 @@ supervisor below keeps the runs in motion; the tools above speak to callers.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Collection
 
 from chaoscore.app.gate import Gate, Subject
 from chaoscore.app.ports import PolicySource
-from chaoscore.app.runs.answers import Answer, RunAnswers
+from chaoscore.app.runs.answers import RunAnswers
 from chaoscore.app.runs.book import ExecuteRequest, RunBook, RunReport
 from chaoscore.app.runs.driver import Listener
 from chaoscore.app.runs.supervisor import Granted, Supervisor, chosen_steps
 from chaoscore.app.tools import CallContext
 from chaoscore.domain.action import Event
 from chaoscore.domain.principal import Principal
-from chaoscore.domain.records import RUN_FINISHED, Run, RunSummary, StoredPlan
+from chaoscore.domain.records import RUN_FINISHED, Run, RunStatus, RunSummary, StoredPlan, Wish
 from chaoscore.domain.run import RunState
 
 CONFIRMED_DOES_NOTHING = "confirmed does nothing here: the policy's approvalMode is human, a person must answer"
@@ -31,8 +31,18 @@ class RunService:
         self._book = book
         self._gate = gate
         self._policy = policy
-        self._supervisor = Supervisor(book, gate)
-        self._answers = RunAnswers(book, self._supervisor)
+        self.supervisor = Supervisor(book, gate)
+        self._answers = RunAnswers(book, self.supervisor)
+        self._before: list[Callable[[Run], Awaitable[None]]] = []
+
+    def listen_before(self, hear: Callable[[Run], Awaitable[None]]) -> None:
+        """Called before a run goes on, so that answers that lie somewhere are taken in first."""
+        self._before.append(hear)
+
+    async def _hear(self, run: Run) -> None:
+        if any(decision.state == "waiting" for decision in run.decisions):
+            for hear in self._before:
+                await hear(run)
 
     async def execute(
         self, request: ExecuteRequest, context: CallContext, listener: Listener | None = None
@@ -47,8 +57,9 @@ class RunService:
         chosen_steps(plan, request)
         if run.status in RUN_FINISHED:
             return RunReport(run, plan, book.state(plan, run), credential=credential)
-        active = await self._supervisor.activate(
-            plan, run, request, context, lambda state: self._confirmed(state, plan, run, request, context)
+        await self._hear(run)
+        active = await self.supervisor.activate(
+            plan, run, request, context, lambda state, no: self._confirmed(state, no, plan, run, request, context)
         )
         if active is None:
             ended = await book.reload(run.label)
@@ -75,8 +86,36 @@ class RunService:
         state = book.state(plan, current)
         return RunReport(current, plan, state, in_motion=not done, credential=credential, notes=notes)
 
+    async def go_on(self, label: str, context: CallContext) -> RunStatus:
+        """Do what the last caller asked of a run whose question was answered, and wait until it rests; its status.
+
+        Nobody is asked on anybody's behalf: only steps that were asked to be executed are. Raises ``Busy``,
+        ``NotFound``, ``StorageError``.
+        """
+        run = await self._book.reload(label)
+        wish = run.wish or Wish()
+        request = ExecuteRequest(label=label, step_ids=wish.steps, stop_at_approval=wish.stop_at_approval)
+        plan, run = await self._book.existing(request, context)
+        if run.status in RUN_FINISHED:
+            return run.status
+        active = await self.supervisor.activate(plan, run, request, context, lambda state, refused: ([], []))
+        if active is not None:
+            active.waiters += 1
+            try:
+                await asyncio.wait({active.task})
+            finally:
+                active.waiters -= 1
+            active.task.result()
+        return (await self._book.reload(label)).status
+
     def _confirmed(
-        self, state: RunState, plan: StoredPlan, run: Run, request: ExecuteRequest, context: CallContext
+        self,
+        state: RunState,
+        refused: Collection[str],
+        plan: StoredPlan,
+        run: Run,
+        request: ExecuteRequest,
+        context: CallContext,
     ) -> Granted:
         """Grants for the actions whose arguments are known at call time; those that come later ask again."""
         if not request.confirmed or self._policy.policy().approval_mode == "human":
@@ -91,16 +130,12 @@ class RunService:
             if verdict.effect != "REQUIRE_APPROVAL" or verdict.mode != "caller":
                 continue
             digest = self._gate.digest(subject, proposal, verdict)
+            if digest in refused:
+                continue
             grant = self._book.new_grant(run, digest, "caller", context.principal.key)
             granted[0].append(grant)
             granted[1].append(facts.granted(grant, proposal.step.id, proposal.item))
         return granted
-
-    async def answer(
-        self, request: ExecuteRequest, answers: Sequence[Answer], door: str, context: CallContext
-    ) -> RunReport:
-        """See ``RunAnswers.answer``."""
-        return await self._answers.answer(request, answers, door, context)
 
     async def resolve(
         self, request: ExecuteRequest, step: str, item: int | None, word: Event, context: CallContext
@@ -124,4 +159,4 @@ class RunService:
 
     async def close(self, grace_seconds: float) -> None:
         """See ``Supervisor.close``."""
-        await self._supervisor.close(grace_seconds)
+        await self.supervisor.close(grace_seconds)

@@ -7,25 +7,33 @@ application and not to the request that started it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+import logging
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from weakref import WeakValueDictionary
 
+from chaoscore.app.facts import Facts
 from chaoscore.app.gate import Gate, Subject
+from chaoscore.app.runs.asking import Asking, outcome_digest
 from chaoscore.app.runs.book import ExecuteRequest, RunBook, same
 from chaoscore.app.runs.driver import Driver
 from chaoscore.app.runs.recorder import Recorder
 from chaoscore.app.tools import CallContext
-from chaoscore.domain.action import Grant
+from chaoscore.domain.action import Action, ActionError, Event, Grant
+from chaoscore.domain.approval import denials
 from chaoscore.domain.audit import AuditEvent
-from chaoscore.domain.errors import ChaosError, InvalidInput
-from chaoscore.domain.records import RUN_FINISHED, Changes, Run, StoredPlan
+from chaoscore.domain.errors import ChaosError, Conflict, InvalidInput
+from chaoscore.domain.records import RUN_FINISHED, Changes, Run, StoredPlan, Wish
 from chaoscore.domain.run import RunState, recover
 
+log = logging.getLogger(__name__)
+
 Granted = tuple[list[Grant], list[AuditEvent]]
-Approve = Callable[[RunState], Granted]
-"""What the caller approves in a run as it stands at call time."""
+Approve = Callable[[RunState, Collection[str]], Granted]
+"""What the caller approves in a run as it stands at call time, given the digests that a person denied."""
+Rested = Callable[[Run], None]
+"""Hears of a run that came to rest or to its end, once that is durable."""
 
 
 @dataclass(slots=True)
@@ -44,11 +52,23 @@ class Supervisor:
     def __init__(self, book: RunBook, gate: Gate) -> None:
         self._book = book
         self._gate = gate
+        self._asking = Asking(book, gate)
+        self._rested: list[Rested] = []
         self._active: dict[str, Active] = {}
         self._opening: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def in_motion(self, label: str) -> bool:
         return label in self._active
+
+    def on_rest(self, hear: Rested) -> None:
+        self._rested.append(hear)
+
+    async def hear(self, label: str) -> bool:
+        """Let a run that is in motion here know of an answer; whether it is."""
+        async with self.alone(label) as active:
+            if active is not None:
+                await active.driver.hear()
+            return active is not None
 
     @asynccontextmanager
     async def alone(self, label: str) -> AsyncIterator[Active | None]:
@@ -77,7 +97,7 @@ class Supervisor:
     async def _join(
         self, active: Active, scope: frozenset[str] | None, request: ExecuteRequest, approve: Approve
     ) -> None:
-        grants, events = approve(active.driver.state)
+        grants, events = approve(active.driver.state, active.driver.denials)
         if grants:
             await active.driver.grant(grants, events)
         active.driver.widen(scope, request.stop_at_approval)
@@ -103,22 +123,35 @@ class Supervisor:
             state = book.state(plan, run)
             facts = book.facts(plan, run.label, context)
             _check_dependencies(state, scope)
-            recovered = tuple(
-                recover(action, book.registry.get(action.capability), book.clock.now())
+            now = book.clock.now()
+            recovered = [
+                recover(action, book.registry.get(action.capability), now)
                 for action in run.actions
                 if action.state == "running"
-            )
+            ]
             for action in recovered:
                 state.put(action)
-            grants, events = approve(state)
-            if recovered or grants or run.status != "running":
-                changes = Changes(actions=recovered, grants=tuple(grants), status="running")
-                await recorder.commit(changes, [*(facts.settled(action) for action in recovered), *events])
+            resolved, answered, told = apply_outcomes(run, state, facts, now)
+            for action in resolved:
+                state.put(action)
+            grants, events = approve(state, denials(run.decisions, now))
+            wish = _wish(scope, request.stop_at_approval)
+            changes = Changes(
+                actions=(*recovered, *resolved),
+                grants=tuple(grants),
+                status="running" if run.status != "running" else None,
+                applied=answered,
+                wish=wish if wish != (run.wish or Wish()) else None,
+            )
+            if changes != Changes():
+                settled = (facts.settled(action) for action in (*recovered, *resolved))
+                await recorder.commit(changes, [*told, *settled, *events])
             reuse = await book.reusable(plan)
+            run = replace(run, grants=(*run.grants, *grants), wish=wish)
             driver = Driver(
                 state=state,
                 subject=Subject(run.label, plan.plan.owner),
-                grants=(*run.grants, *grants),
+                run=run,
                 gate=self._gate,
                 book=book,
                 recorder=recorder,
@@ -130,21 +163,56 @@ class Supervisor:
         except BaseException:
             await _give_up(recorder)
             raise
-        active = Active(driver, asyncio.get_running_loop().create_task(self._drive(run.label, driver, recorder)))
+        active = Active(driver, asyncio.get_running_loop().create_task(self._drive(plan, driver, recorder)))
         self._active[run.label] = active
         return active
 
-    async def _drive(self, label: str, driver: Driver, recorder: Recorder) -> None:
+    async def _drive(self, plan: StoredPlan, driver: Driver, recorder: Recorder) -> None:
+        label = driver.run.label
         try:
-            await driver.drive()
-            self._active[label].closing = True
-            status = driver.state.status(driver.cancelled)
-            evaluation = driver.state.evaluate()
-            events = (driver.facts.status(status, evaluation),)
-            await recorder.release(Changes(status=status, evaluation=evaluation), events)
+            while True:
+                await driver.drive()
+                self._active[label].closing = True
+                if not driver.cancelled and driver.must_ask and await driver.hear():
+                    self._active[label].closing = False  # somebody answered while it ran
+                    continue
+                try:
+                    await self._rest(plan, driver, recorder)
+                    return
+                except Conflict as answered:
+                    log.info("run %s: %s", label, answered.message)
+                    self._active[label].closing = False
+                    if not await driver.hear():
+                        raise
         finally:
             self._active.pop(label, None)
             await recorder.stop()
+
+    async def _rest(self, plan: StoredPlan, driver: Driver, recorder: Recorder) -> None:
+        """The last write: how it stands, what a person is asked, which answers it has heard. Raises ``Conflict`` when a
+        question that nobody needs any more was answered just now."""
+        state, run = driver.state, driver.run
+        status = state.status(driver.cancelled)
+        evaluation = state.evaluate()
+        over = status in RUN_FINISHED
+        questions = self._asking.questions(plan, run, state, driver.scope, driver.facts, over)
+        heard = tuple(d.id for d in run.decisions if d.state == "answered" and not d.applied)
+        wish = _wish(driver.scope, driver.stop_at_approval)
+        changes = Changes(
+            status=status,
+            evaluation=evaluation,
+            asked=questions.asked,
+            ended=questions.ended,
+            applied=heard,
+            wish=wish if wish != (run.wish or Wish()) else None,
+        )
+        await recorder.finish(changes, (*questions.events, driver.facts.status(status, evaluation)))
+        if questions.asked or questions.ended or heard:
+            ends = dict(questions.ended)
+            kept = tuple(replace(d, state=ends.get(d.id, d.state), applied=True) for d in run.decisions)
+            run = replace(run, decisions=(*kept, *questions.asked))
+        for tell in self._rested:
+            tell(replace(run, status=status, evaluation=evaluation))
 
     async def close(self, grace_seconds: float) -> None:
         """Start nothing more and let what runs end, for at most ``grace_seconds``; the rest is recovered next time."""
@@ -167,6 +235,56 @@ async def _give_up(recorder: Recorder) -> None:
         await recorder.release(Changes(), ())
     except ChaosError:
         await recorder.stop()
+
+
+def _wish(scope: frozenset[str] | None, stop_at_approval: bool) -> Wish:
+    return Wish(None if scope is None else tuple(sorted(scope)), stop_at_approval)
+
+
+def apply_outcomes(
+    run: Run, state: RunState, facts: Facts, now: float
+) -> tuple[list[Action], tuple[str, ...], list[AuditEvent]]:
+    """What people said about unknown outcomes and the run has not heard yet: the actions after it, the decisions, the
+    events. An answer about another attempt, or given before more evidence came in, changes nothing."""
+    actions: list[Action] = []
+    heard: list[str] = []
+    told: list[AuditEvent] = []
+    for decision in run.decisions:
+        word = decision.word
+        if word is None or decision.applied:
+            continue
+        heard.append(decision.id)
+        (asked,) = decision.actions
+        action = state.action(asked.key)
+        if action is None or action.state != "outcome-unknown" or outcome_digest(run.label, action) != asked.digest:
+            continue
+        actions.append(resolved(action, word, now))
+        told.append(
+            facts.event(
+                "outcome-resolved",
+                asked.step,
+                asked.item,
+                word=word,
+                attempt=action.attempt,
+                evidence=action.evidence,
+                decision=decision.id,
+            )
+        )
+    return actions, tuple(heard), told
+
+
+def resolved(action: Action, word: Event, now: float) -> Action:
+    """An action whose outcome was unknown, after a person's word. Raises ``IllegalTransition``."""
+    match word:
+        case "retry":
+            return action.after("retry", attempt=action.attempt + 1, error=None, started_at=None, finished_at=None)
+        case "happened":
+            return action.after("happened", error=None, finished_at=now)
+        case "give-up":
+            error = ActionError("GIVEN_UP", "a person gave this action up; nobody knows whether it happened")
+            return action.after("give-up", error=error, finished_at=now)
+        case _:
+            raise InvalidInput(f"unknown answer {word!r}; there are retry, happened, give-up", key="answer")
 
 
 def chosen_steps(plan: StoredPlan, request: ExecuteRequest) -> frozenset[str] | None:

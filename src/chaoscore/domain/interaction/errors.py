@@ -9,6 +9,7 @@ ChaosError
 ├── ChangeLocked          another run holds the change                               CHANGE_LOCKED
 ├── TooLarge              a documented bound in bytes                                TOO_LARGE
 ├── RuntimeBusy           somebody else holds the write lock                         RUNTIME_BUSY
+├── KernelSession         it stands for a run of the kernel, which alone writes it   KERNEL_SESSION
 ├── BridgeOff             the operator switched chaos_answer_decision off            ANSWER_BRIDGE_OFF
 └── IllegalTransition (domain.errors)                                                INVALID_STATE_TRANSITION
 """
@@ -75,6 +76,10 @@ class TooLarge(LimitExceeded):
 
 class RuntimeBusy(Busy):
     code = "RUNTIME_BUSY"
+
+
+class KernelSession(ChaosError):
+    code = "KERNEL_SESSION"
 
 
 class BridgeOff(ChaosError):

@@ -8,6 +8,8 @@ from datetime import UTC, datetime, timedelta
 ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:-]*$"
 ID_CHARS_MAX = 160
 OPTION_ID_CHARS_MAX = 120
+KERNEL_RUN = "RUN-chaoscore-"
+"""Sessions that stand for runs of the kernel; only the kernel writes them."""
 EPOCH_TEXT = "1970-01-01T00:00:00.000Z"
 LOCKS_PATH = "locks.json"
 ACTIVE_PATH = "active.json"
@@ -22,6 +24,10 @@ _DATE_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(Z|[+-]\d\d:\d
 def is_id(value: str) -> bool:
     """Whether ``value`` may name a document; only such values ever touch a path."""
     return len(value) <= ID_CHARS_MAX and _ID.match(value) is not None
+
+
+def is_kernel_run(run: str | None) -> bool:
+    return run is not None and run.startswith(KERNEL_RUN)
 
 
 def slug(value: str, chars_max: int = 40) -> str:
