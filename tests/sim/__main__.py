@@ -52,7 +52,7 @@ def many(first: int, count: int, steps: int) -> int:
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.sim")
     parser.add_argument("seed", type=int, nargs="?", help="the run to replay")
-    parser.add_argument("steps", type=int, nargs="?", default=STEPS, help=f"how many steps each has ({STEPS})")
+    parser.add_argument("--steps", type=int, default=STEPS, metavar="N", help=f"how many steps each has ({STEPS})")
     parser.add_argument("--seeds", type=int, metavar="N", help="run this many instead, one after the other")
     parser.add_argument("--from", dest="first", type=int, default=1, metavar="SEED", help="the first of many (1)")
     given = parser.parse_args(arguments)
