@@ -14,13 +14,15 @@ import asyncio
 import contextlib
 import logging
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import TypeVar, cast
 
 from chaoscore.adapters.sqlite.disk import Disk
-from chaoscore.adapters.sqlite.failures import StoreGone, storage_error, translate
+from chaoscore.adapters.sqlite.failures import StoreGone, is_busy, storage_error, translate
+from chaoscore.adapters.sqlite.glance import DECLINED, Fetch, Glance
 from chaoscore.adapters.sqlite.lane import Job, Lane
 from chaoscore.adapters.sqlite.opening import Opening
+from chaoscore.adapters.sqlite.rows import Row
 from chaoscore.adapters.sqlite.turnstile import Turnstile
 from chaoscore.domain.audit import Checkpoint
 from chaoscore.domain.errors import ChaosError
@@ -69,7 +71,8 @@ class Database:
         self._read_from: tuple[int, int] | None = None
         self._prepared = False
         self._writer: Lane[Write] = Lane("chaoscore-write", self._write, self._end_writing, self._busy, wait_seconds)
-        self._reader: Lane[Read] = Lane("chaoscore-read", self._read, self._end_reading, self._busy, wait_seconds)
+        self._reader: Lane[Read] = Lane("chaoscore-read", self._read, self._finish_reading, self._busy, wait_seconds)
+        self._glance = Glance(disk, opening)
 
     # -- in the event loop's thread --------------------------------------------------------------------------
 
@@ -87,6 +90,28 @@ class Database:
     def read(self, work: Callable[[sqlite3.Connection], T]) -> asyncio.Future[T]:
         """Sees every write whose future was told before."""
         return cast("asyncio.Future[T]", self._reader.submit(work))
+
+    async def read_row(self, name: Hashable, fetch: Fetch, judge: Callable[[Row | None], T]) -> T:
+        """As ``read``, for one row that ``fetch`` finds by its key; ``name`` is who it is to ``wrote``.
+
+        Done at once where that keeps the loop waiting for nobody.
+        """
+        row = self._glance.take(name, fetch)
+        if row is not DECLINED:
+            return judge(cast("Row | None", row))
+
+        def work(connection: sqlite3.Connection) -> T:
+            answer = judge(fetch(connection))
+            self._glance.prepare()
+            return answer
+
+        answer = await self.read(work)
+        self._glance.warm(name)
+        return answer
+
+    def wrote(self, name: Hashable) -> None:
+        """A row was written that may soon be read."""
+        self._glance.warm(name)
 
     async def close(self) -> None:
         """Finish what was handed over and close the file."""
@@ -138,7 +163,7 @@ class Database:
             connection.execute("COMMIT")
         except Exception as error:
             self._roll_back(error)
-            if _is_busy(error):
+            if is_busy(error):
                 self._fail(jobs, error)
             else:
                 for job in jobs:
@@ -201,7 +226,7 @@ class Database:
         try:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
-            if isinstance(error, ChaosError) or _is_busy(error):
+            if isinstance(error, ChaosError) or is_busy(error):
                 return
         except sqlite3.Error:
             log.warning("could not roll back on %s; opening it anew", self.path)
@@ -248,10 +273,14 @@ class Database:
         try:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
-            if isinstance(error, ChaosError) or _is_busy(error):
+            if isinstance(error, ChaosError) or is_busy(error):
                 return
         except sqlite3.Error:
             log.warning("could not end a read on %s; opening it anew", self.path)
+        self._end_reading()
+
+    def _finish_reading(self) -> None:
+        self._glance.end()
         self._end_reading()
 
     def _end_reading(self) -> None:
@@ -267,10 +296,3 @@ def _closed(connection: sqlite3.Connection) -> bool:
     except sqlite3.Error:
         return False
     return True
-
-
-def _is_busy(error: BaseException) -> bool:
-    return isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF in (
-        sqlite3.SQLITE_BUSY,
-        sqlite3.SQLITE_LOCKED,
-    )

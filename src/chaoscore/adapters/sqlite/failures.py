@@ -37,6 +37,14 @@ _UNSAID = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONL
 """What SQLite says about several failures alike."""
 
 
+def is_busy(error: BaseException) -> bool:
+    """Whether somebody else holds a lock, and nothing is broken."""
+    return isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF in (
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+    )
+
+
 class StoreGone(OSError):
     """The database file is not the one that was opened: moved, deleted or replaced meanwhile."""
 

@@ -44,6 +44,7 @@ _EXPIRED = (
     f"SELECT {COLUMNS}, id, indexed, namespace FROM memories"  # noqa: S608
     " WHERE expires_at <= ? ORDER BY expires_at LIMIT ?"
 )
+_NOTHING = Recollection(())
 _ANY_EXPIRED = "SELECT 1 FROM memories WHERE expires_at <= ? LIMIT 1"
 
 
@@ -90,7 +91,9 @@ class SqliteMemoryStore:
             self._chain.append(transaction, new)
             return written
 
-        return await self._database.write(work)
+        written = await self._database.write(work)
+        self._database.wrote((namespace, memory.key))
+        return written
 
     async def forget(self, namespace: str, key: str, now: float, events: Sequence[AuditEvent]) -> bool:
         _check_text(key, "key")
@@ -180,7 +183,7 @@ class SqliteMemoryStore:
     async def recall(self, namespace: str, query: RecallQuery, now: float) -> Recollection:
         limit = max(1, min(query.limit, LIMIT_MAX))
         if query.key is not None:
-            return await self._database.read(lambda connection: self._by_key(connection, namespace, query, now))
+            return await self._by_key(namespace, query.key, query, now)
         text = query.text if query.text is not None and query.text.strip() else None
         question = ["memories", namespace, text, list(query.tags)]
         place = place_from(question, query.cursor)
@@ -199,21 +202,23 @@ class SqliteMemoryStore:
 
         return await self._database.read(work)
 
-    def _by_key(self, connection: sqlite3.Connection, namespace: str, query: RecallQuery, now: float) -> Recollection:
-        assert query.key is not None
-        _check_text(query.key, "key")
-        row = connection.execute(_BY_KEY, (namespace, query.key)).fetchone()
-        if row is None or _is_over(row, now):
-            return Recollection(())
-        memory = memory_of(row[:-2])
-        fits = set(query.tags) <= set(memory.tags)
-        wanted = asked(query.text) if query.text is not None else ""
-        if wanted and fits:
-            text = text_of(row)[1]
-            fits = any(needle in text for needle in needles(wanted)) or set(words(text)).issuperset(
-                words(wanted) or [""]
-            )
-        return Recollection((memory,) if fits else ())
+    async def _by_key(self, namespace: str, key: str, query: RecallQuery, now: float) -> Recollection:
+        _check_text(key, "key")
+
+        def fetch(connection: sqlite3.Connection) -> Row | None:
+            row: Row | None = connection.execute(_BY_KEY, (namespace, key)).fetchone()
+            return row
+
+        def judge(row: Row | None) -> Recollection:
+            if row is None or _is_over(row, now):
+                return _NOTHING
+            memory = memory_of(row[:-2])
+            fits = not query.tags or set(query.tags) <= set(memory.tags)
+            return Recollection((memory,)) if fits and _holds(row, query.text) else _NOTHING
+
+        if query.text is not None:  # taking a long text apart is no work for the loop
+            return await self._database.read(lambda connection: judge(fetch(connection)))
+        return await self._database.read_row((namespace, key), fetch, judge)
 
     async def history(self, namespace: str, key: str, limit: int) -> tuple[Memory, ...]:
         _check_text(key, "key")
@@ -226,6 +231,14 @@ class SqliteMemoryStore:
             return tuple(readable(connection.execute(_HISTORY, (namespace, key, limit)).fetchall()))
 
         return await self._database.read(work)
+
+
+def _holds(row: Row, text: str | None) -> bool:
+    wanted = asked(text) if text is not None else ""
+    if not wanted:
+        return True
+    there = text_of(row)[1]
+    return any(needle in there for needle in needles(wanted)) or set(words(there)).issuperset(words(wanted) or [""])
 
 
 def _is_over(row: Row, now: float) -> bool:
