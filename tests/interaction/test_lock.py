@@ -19,6 +19,8 @@ from tests.interaction.conftest import Place
 from tests.interaction.steps import ask, begin, document, prepared
 from tests.interaction.support import child_environment
 
+PATIENCE_SECONDS = 900
+
 
 def dead_pid() -> int:
     process = subprocess.Popen([sys.executable, "-c", "pass"])
@@ -221,7 +223,9 @@ asyncio.run(story(sys.argv[2]))
 """
 
 
-def test_nothing_acknowledged_is_lost_beside_peers_that_break_the_lock(place: Place) -> None:
+def beside_peers(place: Place, processes: int, runs: int, peers: int, locks: int) -> None:
+    """``processes`` of ours with ``runs`` each, beside ``peers`` that add ``locks`` each."""
+
     async def story(service: InteractionService) -> None:
         await begin(service)
 
@@ -229,29 +233,35 @@ def test_nothing_acknowledged_is_lost_beside_peers_that_break_the_lock(place: Pl
     env = child_environment()
     ours = [
         subprocess.Popen(
-            [sys.executable, "-c", WORKER, str(place.repository), f"w{number}", "8"],
+            [sys.executable, "-c", WORKER, str(place.repository), f"w{number}", f"{runs}"],
             env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )
-        for number in range(3)
+        for number in range(processes)
     ]  # fmt: skip
     theirs = [
         subprocess.Popen(
-            [sys.executable, "-m", "tests.interaction.original", str(place.root), "60", f"p{number}"], env=env
+            [sys.executable, "-m", "tests.interaction.original", str(place.root), f"{locks}", f"p{number}"], env=env
         )
-        for number in range(2)
+        for number in range(peers)
     ]
     said = []
-    for process in ours:
-        out, err = process.communicate(timeout=120)
-        assert process.returncode == 0, err
-        said += out.split("\n")
-    assert [peer.wait(120) for peer in theirs] == [0, 0]
+    try:
+        for process in ours:
+            out, err = process.communicate(timeout=PATIENCE_SECONDS)
+            assert process.returncode == 0, err
+            said += out.split("\n")
+        assert [peer.wait(PATIENCE_SECONDS) for peer in theirs] == [0] * peers
+    finally:
+        for process in (*ours, *theirs):
+            process.kill()
+            process.wait()
 
     async def check(service: InteractionService) -> None:
         await service.active_decision()
         locks = document(place.root, "locks.json")
         assert locks is not None
-        named = [name for lock in locks["locks"] for name in lock["blockingDecisionIds"]]  # type: ignore[union-attr, index, call-overload]
+        active = [lock for lock in locks["locks"] if lock["state"] == "active"]  # type: ignore[union-attr, index, call-overload]
+        named = [name for lock in active for name in lock["blockingDecisionIds"]]  # type: ignore[union-attr, index, call-overload]
         for row in said:
             kind, _, decision = row.partition(" ")
             if kind == "answered":
@@ -261,4 +271,15 @@ def test_nothing_acknowledged_is_lost_beside_peers_that_break_the_lock(place: Pl
                 assert decision in named
 
     place.tell(check)
-    assert len([row for row in said if row]) == 24
+    acknowledged = len([row for row in said if row])
+    assert acknowledged == processes * runs
+    print(f"\n{processes} of ours beside {peers} peers: {acknowledged} acknowledged decisions all there, none unlocked")
+
+
+def test_nothing_acknowledged_is_lost_beside_peers_that_break_the_lock(place: Place) -> None:
+    beside_peers(place, processes=3, runs=8, peers=2, locks=60)
+
+
+@pytest.mark.campaign
+def test_four_processes_lose_nothing_beside_four_peers_that_break_the_lock(place: Place) -> None:
+    beside_peers(place, processes=4, runs=100, peers=4, locks=300)
