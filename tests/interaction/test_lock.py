@@ -240,7 +240,9 @@ def beside_peers(place: Place, processes: int, runs: int, peers: int, locks: int
     ]  # fmt: skip
     theirs = [
         subprocess.Popen(
-            [sys.executable, "-m", "tests.interaction.original", str(place.root), f"{locks}", f"p{number}"], env=env
+            [sys.executable, "-m", "tests.interaction.original", str(place.root), f"{locks}", f"p{number}"],
+            env=env,
+            text=True,
         )
         for number in range(peers)
     ]
