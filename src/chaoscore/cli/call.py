@@ -24,9 +24,10 @@ class Call:
     cwd: Path
     terminal: Terminal
 
-    def settings(self) -> Settings:
-        """Raises ``ConfigurationInvalid``."""
-        settings = load_settings(setting_flags(self.args), self.environ, self.cwd)
+    def settings(self, *, read_only: bool = False) -> Settings:
+        """``read_only`` takes a data directory that cannot be written. Raises ``ConfigurationInvalid``,
+        ``StorageError``."""
+        settings = load_settings(setting_flags(self.args), self.environ, self.cwd, read_only=read_only)
         keep_secret(settings.secrets())
         return settings
 

@@ -62,7 +62,7 @@ def chaoscore_parser() -> Parser:
     command("memory", "list, get, set, search or forget memories", memory.configure)
     command("policy", "check, explain or show the policy", policy.configure)
     command("pin", "set, change or remove the PIN of whoever approves", pin.configure)
-    command("audit", "verify or read the audit", audit.configure)
+    command("audit", "verify or read the audit, or accept the loss of its checkpoint", audit.configure)
     command("decide", "show the questions that wait for a human, and answer them", decide.configure, decide.work)
     command("sessions", "the command runs of a repository; end one", sessions.configure, sessions.work)
     command("locks", "which changes are held, and by whom", locks.configure, locks.work)

@@ -87,7 +87,7 @@ class SqliteAuditStore:
             # The head first: the chain may grow meanwhile, and must then still contain it.
             head = self._chain.read_head()
             connection = self._opening.reader()
-            connection.text_factory = _any_text
+            connection.text_factory = any_text
             try:
                 return self._walk(connection, head)
             finally:
@@ -101,7 +101,7 @@ class SqliteAuditStore:
         except StorageError as problem:
             events = int(connection.execute("SELECT count(*) FROM audit").fetchone()[0])
             return ChainReport(events, Checkpoint(0, GENESIS), problem.message, 1)
-        report = verify_chain(key, _chained(connection), head)
+        report = verify_chain(key, chained_events(connection), head)
         if report.fault is None and head is None:
             fault = (
                 f"the checkpoint {str(self._chain.head_path)!r} is missing or is none: nobody can tell what was cut off"
@@ -169,7 +169,7 @@ def _shown(body: object) -> JsonObject:
         }
 
 
-def _chained(connection: sqlite3.Connection) -> Iterator[ChainedEvent]:
+def chained_events(connection: sqlite3.Connection) -> Iterator[ChainedEvent]:
     """All events in order, a bounded number in memory. Read in pieces: a chain only ever grows at its end."""
     last = -(2**62)
     while True:
@@ -184,7 +184,7 @@ def _chained(connection: sqlite3.Connection) -> Iterator[ChainedEvent]:
         last = rows[-1][0]
 
 
-def _any_text(raw: bytes) -> str:
+def any_text(raw: bytes) -> str:
     """Text that is not UTF-8 was written by somebody else, and must read as something that no link fits."""
     return raw.decode("utf-8", "backslashreplace")
 

@@ -218,6 +218,19 @@ class Chain:
         finally:
             self._disk.close(file)
 
+    def accept(self, head: Checkpoint) -> None:
+        """Make the head outside anew, on a person's word; the caller holds the writers' lock. Raises ``OSError``."""
+        line = _head_line(head)
+        if self._disk.create_with(self.head_path, line):
+            return
+        # In place: other processes hold this file open and go on along it.
+        file = self._disk.open(self.head_path)
+        try:
+            self._disk.write(file, line)
+            self._disk.truncate(file, len(line))
+        finally:
+            self._disk.close(file)
+
     def close(self) -> None:
         file, self._head_file = self._head_file, None
         if file is not None:

@@ -1,7 +1,7 @@
 """Verifying the audit of a directory as it lies there: a live one, or a copy that may only be read.
 
-``chaoscore audit`` stands above it, ``Chain`` and ``Opening`` below. Nothing is made: no database, lock, key or head, and
-in a directory that cannot be written no log beside the database either.
+``chaoscore audit`` stands above it, ``Chain`` and ``Opening`` below. Nothing is made: no database, lock, key or head,
+and in a directory that cannot be written no log beside the database either.
 """
 
 from __future__ import annotations

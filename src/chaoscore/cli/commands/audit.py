@@ -1,4 +1,4 @@
-"""``chaoscore audit``: verify the whole chain, or read its newest events."""
+"""``chaoscore audit``: verify the whole chain, read its newest events, or accept the loss of its checkpoint."""
 
 from __future__ import annotations
 
@@ -10,13 +10,17 @@ from chaoscore.cli.exits import Exit
 from chaoscore.cli.options import Subcommands, add_common, examples, whole
 
 if TYPE_CHECKING:
+    from chaoscore.adapters.sqlite.verifying import Verification
     from chaoscore.bootstrap import Kernel
     from chaoscore.domain.json import Json
 
 EXAMPLES = examples(
     ("chaoscore audit verify", "walk the chain from the first event; altered, missing and cut-off ones are found"),
+    ("chaoscore audit verify --data-dir /mnt/backup", "a copy that can only be read; nothing is made there"),
     ("chaoscore audit tail --run last", "what one run did, newest first"),
+    ("chaoscore audit accept-head", "audit.head is lost: what that means, and how to go on"),
 )
+HELP = "docs/operating.md tells how to find out more and how to go on"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -27,29 +31,104 @@ def configure(parser: argparse.ArgumentParser) -> None:
     tailing.add_argument("-n", "--limit", type=whole(1, 1000), default=20, metavar="N", help="1 to 1000 (20)")
     tailing.add_argument("--run", metavar="RUN", help="only this run's")
     tailing.add_argument("--before", type=whole(1, 10**15), metavar="SEQ", help="older than this event")
-    for command in (verifying, tailing):
+    accepting = commands.add(
+        "accept-head", "say what a lost or moved checkpoint means; with --accept, begin anew from here", _accept_head
+    )
+    accepting.add_argument("--accept", action="store_true", help="take the loss for good; the audit records who did")
+    for command in (verifying, tailing, accepting):
         add_common(command)
 
 
 def _verify(call: Call) -> int:
-    async def work(kernel: Kernel) -> int:
-        from chaoscore.cli.views.words import plain
+    from chaoscore.bootstrap import verify_audit
+    from chaoscore.cli.views.words import count, plain
 
-        chain = await kernel.stores.audit.verify()
-        if chain.fault is None:
-            call.terminal.show(plain(f"the audit is whole: {chain.events} events, head {chain.head.mac[:16]}", "green"))
-        else:
-            call.terminal.error(
-                f"the audit is not whole: {chain.fault}", "docs/operating.md tells how to find out more"
-            )
-        if call.terminal.as_json:
-            head: dict[str, Json] = {"seq": chain.head.seq, "mac": chain.head.mac}
-            call.terminal.answer(
-                {"ok": chain.fault is None, "events": chain.events, "head": head, "fault": chain.fault, "at": chain.at}
-            )
-        return Exit.OK if chain.fault is None else Exit.FAILED
+    found = verify_audit(call.settings(read_only=True))
+    report = found.report
+    if found.is_whole:
+        call.terminal.show(plain(f"the audit is whole: {report.events} events, head {report.head.mac[:16]}", "green"))
+    elif report.fault is not None:
+        call.terminal.error(f"the audit is not whole: {report.fault}", HELP)
+    else:
+        gaps = "; ".join(found.unchecked)
+        call.terminal.error(f"the audit has {count(report.events, 'event')}, and nobody could check here {gaps}", HELP)
+    if call.terminal.as_json:
+        call.terminal.answer(_verified(found))
+    return Exit.OK if found.is_whole else Exit.FAILED
 
-    return call.run(work)
+
+def _verified(found: Verification) -> dict[str, Json]:
+    report = found.report
+    return {
+        "ok": found.is_whole,
+        "events": report.events,
+        "head": {"seq": report.head.seq, "mac": report.head.mac},
+        "fault": report.fault,
+        "at": report.at,
+        "unchecked": list(found.unchecked),
+        "checkpoint": found.head_state,
+    }
+
+
+def _accept_head(call: Call) -> int:
+    from chaoscore.bootstrap import accept_audit_head, verify_audit
+    from chaoscore.cli.views.words import plain
+
+    found = verify_audit(call.settings())
+    terminal = call.terminal
+    if found.is_whole:
+        terminal.show(
+            plain(f"the checkpoint fits the audit of {found.chain.events} events; there is nothing to accept")
+        )
+        if terminal.as_json:
+            terminal.answer({**_verified(found), "accepted": None})
+        return Exit.OK
+    mendable = found.chain.fault is None and found.chain.head.seq == found.chain.events
+    if not mendable:
+        why = found.chain.fault or "; ".join(found.unchecked)
+        terminal.error(f"the audit itself does not hold, and a checkpoint cannot mend that: {why}", HELP)
+    elif not call.args.accept:
+        terminal.error(_lost(found), "if that is so, accept the loss for good: chaoscore audit accept-head --accept")
+    else:
+
+        async def work(kernel: Kernel) -> int:
+            head = await accept_audit_head(kernel, found)
+            terminal.show(
+                plain(_lost(found)),
+                plain(f"accepted: event {head.seq} says who did it, and the checkpoint stands there again", "yellow"),
+            )
+            if terminal.as_json:
+                terminal.answer({**_verified(found), "accepted": {"seq": head.seq, "mac": head.mac}})
+            return Exit.OK
+
+        return call.run(work)
+    if terminal.as_json:
+        terminal.answer({**_verified(found), "accepted": None})
+    return Exit.FAILED
+
+
+def _lost(found: Verification) -> str:
+    """What accepting means, in the words of what is there."""
+    from chaoscore.cli.views.words import count
+
+    end, kept = found.chain.head.seq, found.kept
+    here = f"what is here ({count(end, 'event')})"
+    if found.head_state == "ahead" and kept is not None:
+        return (
+            f"the audit ends at event {end}, the checkpoint knows {kept.seq}: "
+            f"{count(kept.seq - end, 'event')} at its end went missing. an older copy of the database was put back, "
+            "or somebody cut them off; accepting gives them up"
+        )
+    if found.head_state == "differs" and kept is not None:
+        return (
+            f"event {kept.seq} is another one than the checkpoint knows: this is not the chain it was made of. "
+            f"events of that chain are gone, nobody can tell which; {here} holds in itself"
+        )
+    what = "is missing" if found.head_state == "missing" else "is no checkpoint"
+    return (
+        f"audit.head {what}: {here} holds, but nobody can tell any more whether later events were cut off. "
+        "if a backup has it, put that back instead; accepting gives this knowledge up for good"
+    )
 
 
 def _tail(call: Call) -> int:
