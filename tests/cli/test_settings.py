@@ -51,6 +51,7 @@ OTHER_VALUES = {
     "port": "8080",
     "allowed_hosts": "a.example,b.example:*",
     "allowed_origins": "https://a.example",
+    "notify_desktop": "true",
 }
 READ_AS = {
     "openai_api_key": Secret("key-one"),
@@ -58,12 +59,14 @@ READ_AS = {
     "port": 8080,
     "allowed_hosts": ("a.example", "b.example:*"),
     "allowed_origins": ("https://a.example",),
+    "notify_desktop": True,
 }
 PLAIN = [variable for variable in VARIABLES if variable.field in OTHER_VALUES]
 
 
 def test_the_table_of_plain_settings_leaves_none_out() -> None:
-    covered = {v.field for v in PLAIN} | {"data_dir", "policy_path", "fs_roots", "openai_base_url", "limits"}
+    apart = {"data_dir", "policy_path", "fs_roots", "interactions_root", "openai_base_url", "notify_command", "limits"}
+    covered = {v.field for v in PLAIN} | apart
     assert covered == {f.name for f in fields(Settings)}
 
 
@@ -148,6 +151,14 @@ def test_a_named_pipe_at_dotenv_does_not_hang(home: Path) -> None:
         ("CHAOS_CORE_STEP_SECONDS", "inf", "a number"),
         ("CHAOS_CORE_POLICY_PTH", "x", "CHAOS_CORE_POLICY_PATH"),
         ("CHAOS_CORE_FS_ROOTS", "/nowhere/at/all", "existing folder"),
+        ("CHAOS_CORE_NOTIFY_DESKTOP", "yes", "true, false"),
+        ("CHAOS_CORE_NOTIFY_COMMAND", "sh -c 'x", "left open"),
+        ("CHAOS_CORE_NOTIFY_COMMAND", "''", "names no program"),
+        ("CHAOS_CORE_NOTIFY_COMMAND", "./tell.sh", "relative path"),
+        ("CHAOS_CORE_NOTIFY_COMMAND", "/nowhere/tell", "was not found"),
+        ("CHAOS_CORE_NOTIFY_COMMAND", "/etc/passwd", "cannot be run"),
+        ("CHAOS_CORE_NOTIFY_COMMAND", "no-such-program-of-ours x", "was not found"),
+        ("CHAOS_CORE_NOTIFY_COMMAND", "sh " + "x" * 5000, "4,096 characters"),
         ("CHAOS_CORE_DATA_DIR", "/dev/null/x", "not a folder"),
     ],
 )
@@ -185,6 +196,7 @@ def test_an_unreadable_line_about_a_setting_is_refused_with_its_number(home: Pat
         "CHAOS_CORE_DATA_DIR",
         "CHAOS_CORE_POLICY_PATH",
         "CHAOS_CORE_FS_ROOTS",
+        "CHAOS_CORE_NOTIFY_COMMAND",
         "COGNITION_DATA_DIR",
         "COGNITION_POLICY_PATH",
     ],
@@ -305,6 +317,39 @@ def test_a_root_is_the_folder_that_a_link_led_to(home: Path) -> None:
 def test_a_root_that_is_a_file_is_refused(home: Path) -> None:
     (home / "file").write_text("")
     assert "not a folder" in refusal(home, {"fs_roots": ["file"]}).message
+
+
+# -- programs --------------------------------------------------------------------------------------------------------
+
+
+def program(place: Path) -> Path:
+    place.parent.mkdir(exist_ok=True)
+    place.write_text("#!/bin/sh\n")
+    place.chmod(0o755)
+    return place
+
+
+def test_a_command_is_split_as_a_shell_would_and_its_program_found_once(home: Path) -> None:
+    tell = program(home / "bin" / "tell")
+    for text in ("tell 'two words' $HOME;", f"{tell} 'two words' $HOME;", "~/bin/tell 'two words' $HOME;"):
+        settings = load(home, environ={"CHAOS_CORE_NOTIFY_COMMAND": text, "PATH": str(tell.parent)})
+        assert settings.notify_command == (str(tell), "two words", "$HOME;")
+
+
+@pytest.mark.parametrize("path", ["", ".", ":/nowhere"])
+def test_a_program_is_not_found_in_the_working_directory(
+    path: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(home / "tell")
+    monkeypatch.chdir(home)
+    assert "'tell'" in refusal(home, environ={"CHAOS_CORE_NOTIFY_COMMAND": "tell", "PATH": path}).message
+
+
+def test_arguments_of_a_command_are_shown_neither_by_printing_nor_by_a_refusal(home: Path) -> None:
+    settings = load(home, environ={"CHAOS_CORE_NOTIFY_COMMAND": "sh -c sk-very-secret", "PATH": os.defpath})
+    assert settings.notify_command[2] == "sk-very-secret" and "sk-very-secret" not in repr(settings)
+    for value in ("sh -c 'sk-very-secret", "no-such-program-of-ours sk-very-secret", "./x sk-very-secret"):
+        assert "sk-very-secret" not in refusal(home, environ={"CHAOS_CORE_NOTIFY_COMMAND": value}).message
 
 
 # -- secrets ---------------------------------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """Where values come from: flags, then the environment, then ``.env`` in the working directory.
 
 ``.env`` may come with a cloned repository, so it may not say where the policy and the data are, which folders may be
-touched, or where somebody else's key is sent. A misspelt ``CHAOS_CORE_…`` is refused: it would leave a guard off.
+touched, what is run, or where somebody else's key is sent. A misspelt ``CHAOS_CORE_…`` is refused: it would leave a
+guard off.
 """
 
 from __future__ import annotations
@@ -83,9 +84,10 @@ class Sources:
         for variable in VARIABLES:
             for name in variable.names():
                 if not variable.dotenv and self._dotenv.get(name):
+                    instead = f"{variable.flag} or the environment" if variable.flag else "the environment"
                     raise ConfigurationInvalid(
                         f"{_place(name, self._file)} is refused: that file can come with somebody else's folder; "
-                        f"take the line out and use {variable.flag} or the environment",
+                        f"take the line out and use {instead}",
                         variable=name,
                     )
 
