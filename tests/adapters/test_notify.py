@@ -167,12 +167,15 @@ def test_what_a_program_writes_goes_nowhere(tmp_path: Path, capfd: pytest.Captur
 # -- bounds ----------------------------------------------------------------------------------------------------------
 
 
-def test_telling_does_not_wait_for_the_program(tmp_path: Path, starts: Pipe, gate: Pipe) -> None:
+def test_telling_does_not_wait_for_the_program(
+    tmp_path: Path, starts: Pipe, gate: Pipe, caplog: pytest.LogCaptureFixture
+) -> None:
     made = notifier(Ways((script(tmp_path, f"#!/bin/sh\necho s > {starts.path}\nread line < {gate.path}\n"),)))
     asyncio.run(made.tell(NOTICE))  # returns although the program waits for the gate, which is opened only now
     assert starts.read() == b"s\n"
     gate.write(b"\n")
     made.close()
+    assert caplog.text == "", "it was waited for until it was killed"
 
 
 def test_a_program_that_hangs_is_killed_with_what_it_started(
