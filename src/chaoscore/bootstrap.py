@@ -10,7 +10,7 @@ import asyncio
 import errno
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from chaoscore.settings.interaction import InteractionSettings
 
 CLOSE_GRACE_SECONDS = 10.0
+CATCH_UP_MAX = 100
+"""How many waiting questions a process for one client looks after when it starts; ``serve --http`` looks after all."""
 INSTRUCTIONS = (
     "Chaos Core does things in the real world under control. Hand over a goal with chaoscore_achieve, or write a plan "
     "yourself and send its steps to chaoscore_plan, then run it with chaoscore_execute. A deterministic policy decides "
@@ -359,17 +361,23 @@ async def serve_stdio(settings: Settings, fds: WireFds | None = None) -> None:
 
     async with open_kernel(settings) as kernel:
         connection = Connection(RandomIds().label("c"))
-        await stdio.serve_stdio(_definition(kernel), principal=kernel.principal, connection=connection, fds=fds)
+        catching_up = asyncio.create_task(kernel.mirror.reconcile(CATCH_UP_MAX))
+        try:
+            await stdio.serve_stdio(_definition(kernel), principal=kernel.principal, connection=connection, fds=fds)
+        finally:
+            catching_up.cancel()
 
 
 async def serve_http(
     settings: Settings,
     interactions: InteractionSettings,
     on_listening: Callable[[str, int], None] | None = None,
+    *,
+    worker: bool = True,
 ) -> None:
     """Serve Streamable HTTP until SIGTERM or SIGINT: the kernel at ``/mcp``, human decisions at ``/interaction/mcp``.
 
-    Raises ``ConfigurationInvalid`` when it cannot.
+    With ``worker`` runs go on by themselves once their question is answered. Raises ``ConfigurationInvalid`` when it cannot.
     """
     from chaoscore.adapters.mcp.http import http_app
     from chaoscore.adapters.mcp.http_guard import AllowedHosts
@@ -389,4 +397,5 @@ async def serve_http(
             clock=SystemClock(),
             ids=RandomIds(),
         )
-        await serve(app, settings.host, settings.port, on_listening=on_listening)
+        async with kernel.going_on() if worker else nullcontext():
+            await serve(app, settings.host, settings.port, on_listening=on_listening)

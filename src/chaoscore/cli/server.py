@@ -38,8 +38,11 @@ def start_stdio(flags: Flags, environ: Mapping[str, str], cwd: Path) -> int:
     return Exit.OK
 
 
-def start_http(flags: Flags, environ: Mapping[str, str], cwd: Path, repository: str | None = None) -> int:
-    """Serve until SIGTERM or Ctrl-C; ``repository`` is the one whose human decisions are served beside the kernel."""
+def start_http(
+    flags: Flags, environ: Mapping[str, str], cwd: Path, repository: str | None = None, *, worker: bool = True
+) -> int:
+    """Serve until SIGTERM or Ctrl-C; ``repository`` is the one whose human decisions are served beside the kernel.
+    Without ``worker`` an answered run goes on only when somebody calls."""
     from chaoscore.settings.interaction import load_interaction_settings
 
     settings = load_settings(flags, environ, cwd)
@@ -50,7 +53,7 @@ def start_http(flags: Flags, environ: Mapping[str, str], cwd: Path, repository: 
     from chaoscore.bootstrap import serve_http
 
     with asyncio.Runner(loop_factory=_fast_loop()) as runner:
-        runner.run(serve_http(settings, interactions))
+        runner.run(serve_http(settings, interactions, worker=worker))
     return Exit.OK
 
 

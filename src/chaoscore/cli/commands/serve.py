@@ -23,7 +23,7 @@ EXAMPLES = examples(
 
 def serve_with(args: argparse.Namespace, environ: Mapping[str, str], cwd: Path) -> int:
     if args.http:
-        return start_http(setting_flags(args), environ, cwd, args.repo_root)
+        return start_http(setting_flags(args), environ, cwd, args.repo_root, worker=not args.no_worker)
     return start_stdio(setting_flags(args), environ, cwd)
 
 
@@ -58,6 +58,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--repo-root",
         metavar="DIR",
         help="the repository whose human decisions --http serves at /interaction/mcp (default: the working directory)",
+    )
+    parser.add_argument(
+        "--no-worker",
+        action="store_true",
+        help="with --http: let an answered run wait until a client calls, instead of going on with it at once",
     )
     add_roots(parser)
     add_provider(parser)
