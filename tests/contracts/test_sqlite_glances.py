@@ -6,14 +6,21 @@ import asyncio
 import errno
 import sqlite3
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 
 import pytest
 
 from chaoscore.adapters.sqlite import open_stores
 from chaoscore.adapters.sqlite.disk import Disk
-from chaoscore.adapters.sqlite.glance import GLANCES_MAX, ROW_CHARS_MAX, WARM_ROWS_MAX
+from chaoscore.adapters.sqlite.glance import (
+    GLANCES_MAX,
+    PAUSE_SECONDS,
+    ROW_CHARS_MAX,
+    SLOW_SECONDS,
+    WARM_ROWS_MAX,
+    WARM_SECONDS,
+)
 from chaoscore.domain.errors import StorageError
 from chaoscore.domain.memory import NewMemory, RecallQuery
 from chaoscore.testing.contracts.base import World
@@ -49,6 +56,24 @@ class Watched(Disk):
             self.when()
 
 
+class Still(asyncio.SelectorEventLoop):
+    """A loop whose clock only a test moves on: a loaded machine is no slow disk."""
+
+    now = 1_000.0
+
+    def time(self) -> float:
+        return self.now
+
+
+def run(story: Coroutine[object, object, None]) -> None:
+    with asyncio.Runner(loop_factory=Still) as runner:
+        runner.run(story)
+
+
+def pass_seconds(seconds: float) -> None:
+    Still.now += seconds
+
+
 def tell(directory: Path, disk: Disk, story: Callable[[World], Awaitable[None]]) -> None:
     async def telling() -> None:
         world = await sqlite_world(directory, disk)
@@ -57,7 +82,7 @@ def tell(directory: Path, disk: Disk, story: Callable[[World], Awaitable[None]])
         finally:
             await world.stores.close()
 
-    asyncio.run(telling())
+    run(telling())
 
 
 async def put(world: World, key: str, value: str) -> None:
@@ -179,16 +204,32 @@ def _hang(event: threading.Event) -> None:
 
 
 def test_a_disk_that_turns_out_to_be_slow_holds_the_loop_up_once(tmp_path: Path) -> None:
-    never = threading.Event()
     disk = Watched()
 
     async def story(world: World) -> None:
         await put(world, "k", "v")
         await get(world, "k")
         disk.looked_up.clear()
-        disk.when = lambda: disk.looked_up[-1] and never.wait(0.02)  # type: ignore[assignment]
+        disk.when = lambda: pass_seconds(2 * SLOW_SECONDS) if disk.looked_up[-1] else None
         assert [await get(world, "k") for _ in range(50)] == ["v"] * 50
         assert disk.on_the_loop == 1
+        pass_seconds(PAUSE_SECONDS)
+        assert [await get(world, "k") for _ in range(50)] == ["v"] * 50
+        assert disk.on_the_loop == 2
+
+    tell(tmp_path / "data", disk, story)
+
+
+def test_a_row_that_nobody_wanted_for_long_is_read_by_the_thread_first(tmp_path: Path) -> None:
+    disk = Watched()
+
+    async def story(world: World) -> None:
+        await put(world, "k", "v")
+        await get(world, "k")
+        pass_seconds(WARM_SECONDS)
+        disk.looked_up.clear()
+        assert [await get(world, "k") for _ in range(2)] == ["v"] * 2
+        assert disk.looked_up == [False, True]
 
     tell(tmp_path / "data", disk, story)
 
@@ -274,7 +315,7 @@ def test_a_glance_that_fails_at_any_call_is_made_good_by_the_thread(
                 assert number > 2, "nothing was read at a glance"
                 return
 
-    asyncio.run(story())
+    run(story())
 
 
 def test_an_error_that_stays_is_told_as_the_thread_tells_it(tmp_path: Path) -> None:
@@ -294,4 +335,4 @@ def test_an_error_that_stays_is_told_as_the_thread_tells_it(tmp_path: Path) -> N
         assert await get(world, "k") == "v"
         await stores.close()
 
-    asyncio.run(story())
+    run(story())
