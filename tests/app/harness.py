@@ -135,9 +135,9 @@ def step(step_id: str, capability: str, arguments: JsonObject | None = None, **m
     return {"id": step_id, "capability": capability, "arguments": arguments or {}, **more}
 
 
-def settings_for(directory: Path, limits: Limits | None = None) -> Settings:
+def settings_for(directory: Path, limits: Limits | None = None, root: Path | None = None) -> Settings:
     data = directory / "data"
-    return Settings(data, directory / "policy.json", limits=limits or Limits())
+    return Settings(data, directory / "policy.json", limits=limits or Limits(), interactions_root=root)
 
 
 @asynccontextmanager
@@ -147,14 +147,16 @@ async def bench(
     limits: Limits | None = None,
     provider: AIProvider | None = None,
     clock: Clock | None = None,
+    root: Path | None = None,
     **policy: Json,
 ) -> AsyncIterator[Bench]:
-    """A kernel whose policy is written anew, unless there is one already and nothing is said about it."""
+    """A kernel whose policy is written anew, unless there is one already and nothing is said about it. ``root`` is the
+    interactions folder of new runs."""
     if policy or not (directory / "policy.json").exists():
         write_policy(directory, **policy)
     world = World(directory)
     async with open_kernel(
-        settings_for(directory, limits), extra=world.provided(), provider=provider, clock=clock
+        settings_for(directory, limits, root), extra=world.provided(), provider=provider, clock=clock
     ) as kernel:
         yield Bench(kernel, world)
 
