@@ -100,13 +100,12 @@ class Elicitation:
             if not ctx.session.can_send_request or ctx.request_id is None:
                 return None
             return LiveElicitor(ctx.session, ctx.request_id, self.questions)
-        state = RequestState()
-        bound = BoundTo(self._server, params.name, params.arguments or {}, caller.peer.principal.key)
-        if params.request_state is not None:
-            state = await self._opened(bound, params)
-        if self._seal is None or not shows_forms(ctx.session.client_capabilities):
+        forms = self._seal is not None and shows_forms(ctx.session.client_capabilities)
+        if not forms and params.request_state is None:
             return None
-        return RoundsElicitor(self._seal, bound, state, ctx.protocol_version)
+        bound = BoundTo(self._server, params.name, params.arguments or {}, caller.peer.principal.key)
+        state = RequestState() if params.request_state is None else await self._opened(bound, params)
+        return RoundsElicitor(self._seal, bound, state, ctx.protocol_version) if self._seal and forms else None
 
     async def _opened(self, bound: BoundTo, params: CallToolRequestParams) -> RequestState:
         if self._seal is None:
@@ -149,6 +148,8 @@ class LiveElicitor:
         schema = requested_schema(form, self._session.protocol_version)
         if schema is None:
             log.info("the question %r was not asked: MCP %s has no such form", key, self._session.protocol_version)
+            return None
+        if seconds <= 0:
             return None
         known = (key, _digest(form, schema))
         if known not in self._asked:
