@@ -21,6 +21,7 @@ from chaoscore.domain.audit import (
     verify_chain,
 )
 from chaoscore.domain.json import Json
+from chaoscore.domain.mediation import MediationReport
 from tests.domain.values import json_objects, json_values
 
 KEY = b"k" * 32
@@ -49,11 +50,11 @@ def verify(events: list[ChainedEvent], checkpoint: Checkpoint | None = HEAD, key
 
 def test_a_whole_chain_is_whole_with_and_without_a_checkpoint() -> None:
     for checkpoint in (None, Checkpoint(0, ""), Checkpoint(3, EVENTS[2].mac), HEAD):
-        assert verify(EVENTS, checkpoint) == ChainReport(6, HEAD)
+        assert verify(EVENTS, checkpoint) == ChainReport(6, HEAD, mediation=MediationReport())
 
 
 def test_an_empty_chain_is_whole_when_nothing_is_known_of_it() -> None:
-    assert verify([], None) == ChainReport(0, Checkpoint(0, GENESIS))
+    assert verify([], None) == ChainReport(0, Checkpoint(0, GENESIS), mediation=MediationReport())
     assert verify([], Checkpoint(0, GENESIS)).fault is None
 
 

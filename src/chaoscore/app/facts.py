@@ -65,6 +65,7 @@ class Facts:
             capability=action.capability,
             attempt=action.attempt,
             digest=action.digest,
+            started=action.started_at is not None,
             error=action.error.to_json() if action.error else None,
             output=self.redact(action.output) if action.output is not None else None,
         )

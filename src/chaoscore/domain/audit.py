@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from chaoscore.domain.json import Json, JsonObject, canonical_text
+from chaoscore.domain.json import Json, JsonObject, canonical_text, is_object
+from chaoscore.domain.mediation import Mediation, MediationReport
 
 GENESIS = "0" * 64
 
@@ -86,33 +88,56 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class ChainReport:
-    """``fault`` is the first thing wrong, ``None`` for a whole chain; ``at`` the sequence number it was found at."""
+    """``fault`` is the first thing wrong, ``None`` for a whole chain; ``at`` the sequence number it was found at.
+
+    ``mediation`` is what the events say as far as the chain holds, ``None`` where nobody could look at them.
+    """
 
     events: int
     head: Checkpoint
     fault: str | None = None
     at: int | None = None
+    mediation: MediationReport | None = None
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong with the chain, or else with what its events say; ``None`` when nothing is."""
+        if self.fault is not None or self.mediation is None or self.mediation.fault is None:
+            return self.fault
+        return str(self.mediation.fault)
 
 
 def verify_chain(key: bytes, events: Iterable[ChainedEvent], checkpoint: Checkpoint | None) -> ChainReport:
-    """Walk the chain from the beginning in constant memory and stop at the first fault."""
+    """Walk the chain from the beginning and stop at the first fault. What the events say is proved along the way, up to
+    its own first fault. Memory is bounded by the runs that are open at one time."""
     previous, count = GENESIS, 0
     seen_checkpoint = checkpoint is None or checkpoint.seq == 0
+    mediation = Mediation()
+
+    def report(fault: str | None = None, at: int | None = None) -> ChainReport:
+        return ChainReport(count, Checkpoint(count, previous), fault, at, mediation.report())
+
     for event in events:
         expected = count + 1
         if event.seq != expected:
-            fault = f"event {expected} is missing: the next one is {event.seq}"
-            return ChainReport(count, Checkpoint(count, previous), fault, expected)
+            return report(f"event {expected} is missing: the next one is {event.seq}", expected)
         if not _same(chain_mac(key, event.seq, previous, event.body), event.mac):
-            fault = f"event {event.seq} was altered, moved or written without the key"
-            return ChainReport(count, Checkpoint(count, previous), fault, event.seq)
+            return report(f"event {event.seq} was altered, moved or written without the key", event.seq)
         previous, count = event.mac, event.seq
+        if mediation.is_sound and (said := _said(event)) is not None:
+            mediation.step(event.seq, said)
         if checkpoint is not None and count == checkpoint.seq:
             if not _same(previous, checkpoint.mac):
-                fault = f"event {count} differs from the checkpoint kept outside the database"
-                return ChainReport(count, Checkpoint(count, previous), fault, count)
+                return report(f"event {count} differs from the checkpoint kept outside the database", count)
             seen_checkpoint = True
     if not seen_checkpoint and checkpoint is not None:
-        fault = f"the chain was cut off: it ends at {count}, the checkpoint knows {checkpoint.seq}"
-        return ChainReport(count, Checkpoint(count, previous), fault, count + 1)
-    return ChainReport(count, Checkpoint(count, previous))
+        return report(f"the chain was cut off: it ends at {count}, the checkpoint knows {checkpoint.seq}", count + 1)
+    return report()
+
+
+def _said(event: ChainedEvent) -> JsonObject | None:
+    try:
+        said = json.loads(event.body)
+    except (ValueError, RecursionError):
+        return None
+    return said if is_object(said) else None
