@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from chaoscore.domain.action import Grant
-from chaoscore.domain.approval import DecisionState, RunDecision
+from chaoscore.domain.approval import DecisionState, RunDecision, WaitingDecision
 from chaoscore.domain.audit import AuditEvent, ChainReport
 from chaoscore.domain.capability import Capability
 from chaoscore.domain.json import Json, JsonObject
@@ -101,9 +101,9 @@ class RunStore(Protocol):
     async def load_run(self, label: str) -> Run | None: ...
 
     async def list_runs(
-        self, principal: Principal, limit: int, cursor: str | None
+        self, principal: Principal | None, limit: int, cursor: str | None
     ) -> tuple[tuple[RunSummary, ...], str | None]:
-        """Newest first; an anonymous principal has no list."""
+        """Newest first; an anonymous principal has no list. ``None`` is the operator, who sees all."""
         ...
 
     async def claim(self, label: str, process: ProcessIdentity, now: float, lease_seconds: float) -> Claim:
@@ -161,6 +161,11 @@ class DecisionStore(Protocol):
         ...
 
     async def count_waiting(self) -> int: ...
+
+    async def waiting_after(self, place: int, limit: int, now: float) -> tuple[tuple[WaitingDecision, ...], int]:
+        """Briefly, what waits and has not run out of time behind ``place`` (0 begins), oldest first, and how many wait
+        in all."""
+        ...
 
     async def answer(self, decision: RunDecision, grants: Sequence[Grant], events: Sequence[AuditEvent]) -> None:
         """Record an answered decision with its grants and denials, in one transaction and without a claim on the run.

@@ -10,17 +10,16 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from chaoscore.domain.json import Json
 from chaoscore.domain.redaction import Redactor
+from chaoscore.domain.visible import visible as shown_in_full
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 PIPE_WIDTH_COLUMNS = 110
 ANSWER_BYTES_MAX = 4_096
 
@@ -36,19 +35,7 @@ def keep_secret(secrets: Iterable[str]) -> None:
 def visible(text: str, *, lines: bool = False) -> str:
     """``text`` without secrets, and with every character that does not show written as an escape; line ends stay where
     ``lines``."""
-    text = _shown[0].text(text)
-    if text.isprintable() and text.isascii():
-        return text
-    return "".join(
-        char if (lines and char in "\n\t") or unicodedata.category(char) not in _HIDDEN else _escape(char)
-        for char in text
-    )
-
-
-def _escape(char: str) -> str:
-    return {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(char) or (
-        f"\\u{ord(char):04x}" if ord(char) < 0x10000 else f"\\U{ord(char):08x}"
-    )
+    return shown_in_full(_shown[0].text(text), lines=lines)
 
 
 class Terminal:

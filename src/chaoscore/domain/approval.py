@@ -172,6 +172,25 @@ class RunDecision:
             raise Conflict(f"decision {self.id!r} is {self.state}; look at the run again", decision=self.id)
 
 
+@dataclass(frozen=True, slots=True)
+class WaitingDecision:
+    """A question as a list shows it, without its body. ``place`` orders them, oldest first, and continues a list;
+    ``capabilities`` are those it asks about, each once. Times are seconds since the epoch."""
+
+    place: int
+    id: str
+    run: str
+    kind: DecisionKind
+    title: str
+    interaction_type: str
+    mode: ApprovalMode
+    capabilities: tuple[str, ...]
+    actions: int
+    digest: str
+    created_at: float
+    expires_at: float
+
+
 def option_id(step: str, item: int | None) -> str:
     """The option that approves one action of several."""
     return f"approve:{step}" if item is None else f"approve:{step}:{item}"

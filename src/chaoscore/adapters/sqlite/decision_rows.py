@@ -13,10 +13,19 @@ from chaoscore.adapters.sqlite.typed import (
     Malformed,
     a_number,
     a_text,
+    an_integer,
     one_of,
 )
 from chaoscore.domain.action import Grant
-from chaoscore.domain.approval import AskedAction, DecisionKind, DecisionState, Difference, RunDecision, RunResponse
+from chaoscore.domain.approval import (
+    AskedAction,
+    DecisionKind,
+    DecisionState,
+    Difference,
+    RunDecision,
+    RunResponse,
+    WaitingDecision,
+)
 from chaoscore.domain.errors import Conflict
 from chaoscore.domain.interaction.decision import Decision
 from chaoscore.domain.interaction.fields import WrongShape
@@ -148,6 +157,40 @@ def decision_of(row: Row) -> RunDecision:
             applied=applied == 1,
         )
     except (ValueError, WrongShape) as problem:
+        raise malformed("decision", str(name), problem) from None
+
+
+BRIEF_COLUMNS = (
+    "decisions.seq, decisions.id, runs.label, decisions.kind, decisions.created_at, decisions.expires_at,"
+    " decisions.digest, decisions.body"
+)
+
+
+def brief_of(row: Row) -> WaitingDecision:
+    """A row of ``BRIEF_COLUMNS``. Raises ``StorageError`` (STORE_CORRUPT)."""
+    place, name, run, kind, created, expires, digest, body = row
+    try:
+        raw = decode_object(body)
+        question, actions = raw.get("question"), raw.get("actions")
+        if not is_object(question) or not is_array(actions):
+            raise Malformed("it has no question or no actions")
+        shown = [action.get("shown") for action in actions if is_object(action)]
+        names = dict.fromkeys(a_text(each.get("capability")) for each in shown if is_object(each))
+        return WaitingDecision(
+            place=an_integer(place),
+            id=a_text(name),
+            run=a_text(run),
+            kind=one_of(kind, _KINDS),
+            title=a_text(question.get("title")),
+            interaction_type=a_text(question.get("interactionType")),
+            mode=one_of(raw.get("mode"), _MODES),
+            capabilities=tuple(names),
+            actions=len(actions),
+            digest=a_text(digest),
+            created_at=a_number(created),
+            expires_at=a_number(expires),
+        )
+    except ValueError as problem:
         raise malformed("decision", str(name), problem) from None
 
 

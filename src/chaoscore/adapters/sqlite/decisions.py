@@ -5,18 +5,29 @@ Answers need no claim on the run; everything else about a decision is written wi
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from collections.abc import Sequence
 
 from chaoscore.adapters.sqlite.chain import Chain, entries
 from chaoscore.adapters.sqlite.cursors import make_cursor, read_cursor
 from chaoscore.adapters.sqlite.database import Database, Transaction
-from chaoscore.adapters.sqlite.decision_rows import COLUMNS, decision_of, put_denials, put_grants, response_body
+from chaoscore.adapters.sqlite.decision_rows import (
+    BRIEF_COLUMNS,
+    COLUMNS,
+    brief_of,
+    decision_of,
+    put_denials,
+    put_grants,
+    response_body,
+)
 from chaoscore.domain.action import Grant
-from chaoscore.domain.approval import DecisionState, RunDecision
+from chaoscore.domain.approval import DecisionState, RunDecision, WaitingDecision
 from chaoscore.domain.audit import AuditEvent
-from chaoscore.domain.errors import Conflict, InvalidInput, NotFound
+from chaoscore.domain.errors import Conflict, InvalidInput, NotFound, StorageError
 from chaoscore.domain.principal import Principal
+
+log = logging.getLogger(__name__)
 
 DECISIONS_PER_PAGE_MAX = 200
 
@@ -24,6 +35,12 @@ _SELECT = f"SELECT {COLUMNS} FROM decisions JOIN runs ON runs.id = decisions.run
 _BY_ID = f"{_SELECT} WHERE decisions.id = ?"
 _ANSWER = "UPDATE decisions SET state = 'answered', response = ? WHERE id = ? AND state = 'waiting' AND expires_at > ?"
 _COUNT = "SELECT count(*) FROM decisions WHERE state = 'waiting'"
+_COUNT_OPEN = "SELECT count(*) FROM decisions WHERE state = 'waiting' AND expires_at > ?"
+_BRIEF = (
+    f"SELECT {BRIEF_COLUMNS} FROM decisions JOIN runs ON runs.id = decisions.run"  # noqa: S608
+    " WHERE decisions.state = 'waiting' AND decisions.seq > ? AND decisions.expires_at > ?"
+    " ORDER BY decisions.seq LIMIT ?"
+)
 # Answered or out of time, and the run has not heard of it yet.
 _READY = (
     "SELECT DISTINCT runs.label FROM (SELECT run, seq FROM decisions WHERE state = 'answered' AND applied = 0"
@@ -87,6 +104,22 @@ class SqliteDecisionStore:
             return int(connection.execute(_COUNT).fetchone()[0])
 
         return await self._database.read(work)
+
+    async def waiting_after(self, place: int, limit: int, now: float) -> tuple[tuple[WaitingDecision, ...], int]:
+        size = max(1, min(limit, DECISIONS_PER_PAGE_MAX))
+
+        def work(connection: sqlite3.Connection) -> tuple[list[tuple[object, ...]], int]:
+            rows = connection.execute(_BRIEF, (place, now, size)).fetchall()
+            return rows, int(connection.execute(_COUNT_OPEN, (now,)).fetchone()[0])
+
+        rows, total = await self._database.read(work)
+        found = []
+        for row in rows:
+            try:
+                found.append(brief_of(row))
+            except StorageError as problem:
+                log.warning("%s", problem.message)
+        return tuple(found), total
 
     async def answer(self, decision: RunDecision, grants: Sequence[Grant], events: Sequence[AuditEvent]) -> None:
         response = decision.response

@@ -62,8 +62,9 @@ _LIST = (
     "SELECT runs.id, runs.label, runs.handle, runs.plan, plans.handle, json_extract(plans.body, '$.objective'),"
     " runs.status, runs.created_at, runs.updated_at"
     " FROM runs LEFT JOIN plans ON plans.label = runs.plan"
-    " WHERE runs.owner = ? AND runs.id < ? ORDER BY runs.id DESC LIMIT ?"
+    " WHERE {owner}runs.id < ? ORDER BY runs.id DESC LIMIT ?"
 )
+_LIST_ALL, _LIST_OWN = _LIST.format(owner=""), _LIST.format(owner="runs.owner = ? AND ")
 # An action whose row is malformed is never overwritten: the update finds nothing to do, which is noticed.
 _PUT_ACTION = (
     "INSERT INTO actions (run, step, item, body) VALUES (?, ?, ?, ?)"
@@ -149,11 +150,12 @@ class SqliteRunStore:
         return await self._database.read(work)
 
     async def list_runs(
-        self, principal: Principal, limit: int, cursor: str | None
+        self, principal: Principal | None, limit: int, cursor: str | None
     ) -> tuple[tuple[RunSummary, ...], str | None]:
-        if principal.is_anonymous:
+        if principal is not None and principal.is_anonymous:
             return (), None
-        question = ["runs", principal.key]
+        owner = () if principal is None else (principal.key,)
+        question = ["runs", *owner]
         before = 2**62
         if cursor is not None:
             place = read_cursor(question, cursor)
@@ -163,7 +165,8 @@ class SqliteRunStore:
         limit = max(1, min(limit, RUNS_PER_PAGE_MAX))
 
         def work(connection: sqlite3.Connection) -> list[Row]:
-            return connection.execute(_LIST, (principal.key, before, limit + 1)).fetchall()
+            statement = _LIST_OWN if owner else _LIST_ALL
+            return connection.execute(statement, (*owner, before, limit + 1)).fetchall()
 
         rows = await self._database.read(work)
         summaries = []

@@ -152,9 +152,9 @@ class RunService:
         return await self._answers.look(request, context)
 
     async def list(
-        self, principal: Principal, limit: int, cursor: str | None
+        self, principal: Principal | None, limit: int, cursor: str | None
     ) -> tuple[tuple[RunSummary, ...], str | None]:
-        """Newest first; an anonymous principal has none."""
+        """Newest first; an anonymous principal has none. ``None`` is the operator, who sees all."""
         return await self._book.runs.list_runs(principal, limit, cursor)
 
     async def close(self, grace_seconds: float) -> None:
