@@ -8,6 +8,7 @@ from chaoscore.adapters.sqlite import open_stores
 from chaoscore.app.ports import Clock, Ids, Processes
 from chaoscore.testing.contracts import (
     AuditStoreContract,
+    DecisionStoreContract,
     MemoryStoreContract,
     OpenStores,
     PlanStoreContract,
@@ -31,6 +32,10 @@ class TestPlans(OnSqlite, PlanStoreContract):
 
 
 class TestRuns(OnSqlite, RunStoreContract):
+    pass
+
+
+class TestDecisions(OnSqlite, DecisionStoreContract):
     pass
 
 

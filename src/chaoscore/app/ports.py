@@ -175,8 +175,8 @@ class DecisionStore(Protocol):
         ...
 
     async def ready_runs(self, now: float, limit: int) -> tuple[str, ...]:
-        """Labels of unfinished runs that nobody drives, and whose question was answered, or ran out of time, without
-        the run having heard of it. Those that have waited longest come first."""
+        """Labels of unfinished runs that nobody drives and that can go on: their question was answered, or ran out of
+        time, without the run having heard of it, or whoever drove them is gone. At most ``limit``."""
         ...
 
 

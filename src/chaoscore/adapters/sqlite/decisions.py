@@ -41,13 +41,15 @@ _BRIEF = (
     " WHERE decisions.state = 'waiting' AND decisions.seq > ? AND decisions.expires_at > ?"
     " ORDER BY decisions.seq LIMIT ?"
 )
-# Answered or out of time, and the run has not heard of it yet.
+# Answered or out of time, and the run has not heard of it yet; or left in the middle by a process that is gone.
 _READY = (
-    "SELECT DISTINCT runs.label FROM (SELECT run, seq FROM decisions WHERE state = 'answered' AND applied = 0"
-    " UNION ALL SELECT run, seq FROM decisions WHERE state = 'waiting' AND expires_at <= ?1) AS due"
+    "SELECT runs.label FROM (SELECT run, seq FROM decisions WHERE state = 'answered' AND applied = 0"
+    " UNION ALL SELECT run, seq FROM decisions WHERE state = 'waiting' AND expires_at <= ?1"
+    " UNION ALL SELECT id, 0 FROM runs WHERE lease_until <= ?1 AND status = 'running') AS due"
     " JOIN runs ON runs.id = due.run"
     " WHERE runs.status NOT IN ('completed', 'failed', 'cancelled')"
-    " AND (runs.lease_until IS NULL OR runs.lease_until <= ?1) ORDER BY due.seq LIMIT ?2"
+    " AND (runs.lease_until IS NULL OR runs.lease_until <= ?1)"
+    " GROUP BY runs.id ORDER BY min(due.seq) LIMIT ?2"
 )
 
 

@@ -165,6 +165,7 @@ _DECISIONS = (
     "CREATE INDEX decisions_by_state ON decisions (state, seq)",
     "CREATE INDEX decisions_by_end ON decisions (expires_at) WHERE state = 'waiting'",
     "CREATE INDEX decisions_not_applied ON decisions (seq) WHERE state = 'answered' AND applied = 0",
+    "CREATE INDEX runs_by_lease ON runs (lease_until) WHERE lease_until IS NOT NULL",
     # apart, so that a grant of something that was denied can be refused in the transaction that would use it
     """CREATE TABLE denials (
         run INTEGER NOT NULL,

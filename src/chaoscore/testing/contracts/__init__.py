@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from chaoscore.testing.contracts.audit import AuditStoreContract
 from chaoscore.testing.contracts.base import OpenStores, StoreContract, World, refused, story
+from chaoscore.testing.contracts.decisions import DecisionStoreContract
 from chaoscore.testing.contracts.memory import MemoryStoreContract
 from chaoscore.testing.contracts.plans import PlanStoreContract
 from chaoscore.testing.contracts.runs import RunStoreContract
 
 __all__ = [
     "AuditStoreContract",
+    "DecisionStoreContract",
     "MemoryStoreContract",
     "OpenStores",
     "PlanStoreContract",

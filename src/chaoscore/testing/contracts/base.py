@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from chaoscore.app.ports import AuditStore, Clock, Ids, MemoryStore, PlanStore, Processes, RunStore
+from chaoscore.app.ports import AuditStore, Clock, DecisionStore, Ids, MemoryStore, PlanStore, Processes, RunStore
 from chaoscore.domain.action import Action, Grant
 from chaoscore.domain.audit import AuditEvent
 from chaoscore.domain.errors import ChaosError
@@ -27,13 +27,16 @@ LEASE_SECONDS = 30.0
 
 
 class OpenStores(Protocol):
-    """What an adapter opens: the four stores of one place."""
+    """What an adapter opens: the stores of one place."""
 
     @property
     def plans(self) -> PlanStore: ...
 
     @property
     def runs(self) -> RunStore: ...
+
+    @property
+    def decisions(self) -> DecisionStore: ...
 
     @property
     def memory(self) -> MemoryStore: ...
