@@ -32,14 +32,14 @@ from chaoscore.app.kernel.tools import KernelServices, kernel_tools
 from chaoscore.app.memories import MemoryService
 from chaoscore.app.planning import Planner
 from chaoscore.app.plans import PlanService
-from chaoscore.app.ports import AIProvider, Clock, Ids, PolicySource, Processes, Progress, Provided
+from chaoscore.app.ports import AIProvider, Clock, Ids, PolicySource, Processes, Progress, Provided, Usage
 from chaoscore.app.reasoning import Reasoner
 from chaoscore.app.runs.book import RunBook
 from chaoscore.app.runs.service import RunService
 from chaoscore.app.tools import CallContext, Connection, ToolSet, no_progress
 from chaoscore.app.worker import Worker
 from chaoscore.domain.audit import AuditEvent, Checkpoint
-from chaoscore.domain.errors import StorageError
+from chaoscore.domain.errors import NotConfigured, StorageError
 from chaoscore.domain.json import Json, JsonObject
 from chaoscore.domain.principal import Principal
 from chaoscore.domain.redaction import Redactor
@@ -165,6 +165,19 @@ async def accept_audit_head(kernel: Kernel, found: Verification) -> Checkpoint:
         "audit-head-accepted", SystemClock().now(), context.principal.key, context.connection.id, data=data
     )
     return await accept_head(kernel.stores, event)
+
+
+async def probe_provider(kernel: Kernel) -> Usage:
+    """Ask the configured model once whether its server enforces a schema; what that cost.
+
+    Raises ``NotConfigured`` where there is none, ``ProviderError`` where it cannot be asked.
+    """
+    from chaoscore.adapters.providers import ModelProvider
+
+    provider = kernel.provider
+    if not isinstance(provider, ModelProvider) or not provider.is_configured():
+        raise NotConfigured("there is no model to probe; set OPENAI_API_KEY, or OPENAI_BASE_URL for a local server")
+    return (await provider.probe()).usage
 
 
 def _made_now(data_dir: Path) -> bool:
@@ -313,6 +326,7 @@ def _capabilities(
     An installed one loads only when the policy names it: its name is known beforehand, its code is not run.
     """
     from chaoscore.adapters.capabilities import builtin_capabilities, declared_names, entry_point_capabilities
+    from chaoscore.adapters.capabilities.http.options import HttpOptions
     from chaoscore.domain.policy.evaluate import names_capability
 
     builtin = builtin_capabilities(
@@ -320,6 +334,10 @@ def _capabilities(
         roots=[str(root) for root in settings.fs_roots],
         protected=[str(settings.data_dir), str(settings.policy_path), *_interactions(settings)],
         provider=provider,
+        http=HttpOptions(
+            proxy=settings.http_proxy.reveal() if settings.http_proxy is not None else None,
+            ca_file=str(settings.ca_file) if settings.ca_file is not None else None,
+        ),
     )
     own = {item.capability.name for item in (*builtin, *extra)}
     policy = PolicyFile(settings.policy_path, own | set(declared_names()), clock, create=first_start)
@@ -332,14 +350,19 @@ def _interactions(settings: Settings) -> list[str]:
 
 
 def _provider(settings: Settings) -> AIProvider | None:
-    from chaoscore.adapters.providers import make_provider
+    from chaoscore.adapters.providers import Tries, make_provider
 
     key, model, base_url = {
         "openai": (settings.openai_api_key, settings.openai_model, settings.openai_base_url),
         "anthropic": (settings.anthropic_api_key, settings.anthropic_model, None),
     }.get(settings.provider, (None, None, None))
     return make_provider(
-        settings.provider, api_key=key.reveal() if key is not None else None, model=model, base_url=base_url
+        settings.provider,
+        api_key=key.reveal() if key is not None else None,
+        model=model,
+        base_url=base_url,
+        tries=Tries(try_seconds=settings.limits.provider_try_seconds),
+        ca_file=str(settings.ca_file) if settings.ca_file is not None else None,
     )
 
 

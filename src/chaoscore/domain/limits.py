@@ -22,6 +22,7 @@ class Limits:
     replans_max: int = 2
     provider_calls_max: int = 8
     provider_tokens_max: int = 200_000
+    provider_try_seconds: float = 60.0
     provider_seconds: float = 180.0
     recalled_memories_max: int = 8
     working_memory_max: int = 20

@@ -32,7 +32,11 @@ T = TypeVar("T")
 FS_ROOTS_MAX = 64
 POLICY_FILE = "policy.json"
 INTERACTIONS_FOLDER = "interactions"
-_ORDERED_LIMITS = (("wait_seconds_default", "wait_seconds_max"), ("output_bytes_max", "run_output_bytes_max"))
+_ORDERED_LIMITS = (
+    ("wait_seconds_default", "wait_seconds_max"),
+    ("output_bytes_max", "run_output_bytes_max"),
+    ("provider_try_seconds", "provider_seconds"),
+)
 
 
 def load_settings(flags: Flags, environ: Mapping[str, str], cwd: Path, *, read_only: bool = False) -> Settings:
@@ -64,6 +68,8 @@ def load_settings(flags: Flags, environ: Mapping[str, str], cwd: Path, *, read_o
         port=read.number("port", 3000, 0, 65_535),
         allowed_hosts=read.many("allowed_hosts", values.ALLOWED_HOST, "host, host:port or host:*"),
         allowed_origins=read.many("allowed_origins", values.ALLOWED_ORIGIN, "http(s)://host, host:port or host:*"),
+        http_proxy=read.one("http_proxy", values.proxy),
+        ca_file=read.one("ca_file", lambda found: values.ca_file(found, read.path(found))),
         notify_command=read.one("notify_command", read.command) or (),
         notify_desktop=read.one("notify_desktop", values.one_of(SWITCH)) == "true",
         limits=read.limits(),

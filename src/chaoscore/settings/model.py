@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
+from urllib.parse import unquote
 
 from chaoscore.domain.limits import Limits
 
@@ -63,13 +64,23 @@ class Settings:
     port: int = 3000
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
+    http_proxy: Secret | None = None
+    """``http://[user:password@]host:port``, the only proxy that ``http.request`` goes through."""
+    ca_file: Path | None = None
+    """Certificate authorities trusted besides the system's, by ``http.request`` and by model providers."""
     notify_command: tuple[str, ...] = field(default=(), repr=False)  # an argument can be a secret
     notify_desktop: bool = False
     limits: Limits = field(default_factory=Limits)
 
     def secrets(self) -> tuple[str, ...]:
         """Every secret value in force, for the redactor."""
-        return tuple(s.reveal() for s in (self.openai_api_key, self.anthropic_api_key) if s is not None)
+        keys = tuple(s.reveal() for s in (self.openai_api_key, self.anthropic_api_key) if s is not None)
+        if self.http_proxy is None:
+            return keys
+        # The address alone is no secret and is not looked for; its password is, as it is written and as it is sent.
+        user, at, _ = self.http_proxy.reveal().partition("://")[2].rpartition("@")
+        password = user.partition(":")[2]
+        return (*keys, user, password, unquote(password)) if at else keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +118,8 @@ VARIABLES: tuple[Variable, ...] = (
     Variable("port", "PORT", "--port"),
     Variable("allowed_hosts", "MCP_ALLOWED_HOSTS", "--allowed-host"),
     Variable("allowed_origins", "MCP_ALLOWED_ORIGINS", "--allowed-origin"),
+    Variable("http_proxy", "CHAOS_CORE_HTTP_PROXY", dotenv=False),
+    Variable("ca_file", "CHAOS_CORE_CA_FILE", dotenv=False),
     Variable("notify_command", "CHAOS_CORE_NOTIFY_COMMAND", dotenv=False),
     Variable("notify_desktop", "CHAOS_CORE_NOTIFY_DESKTOP"),
 )
@@ -125,6 +138,7 @@ LIMIT_BOUNDS: dict[str, tuple[float, float]] = {
     "replans_max": (0, 10),
     "provider_calls_max": (1, 100),
     "provider_tokens_max": (1_000, 10_000_000),
+    "provider_try_seconds": (1, 3_600),
     "provider_seconds": (1, 3_600),
     "recalled_memories_max": (1, 50),
     "working_memory_max": (1, 1_000),

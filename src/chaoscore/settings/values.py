@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from chaoscore.settings.model import Secret
 from chaoscore.settings.sources import Found
@@ -12,6 +15,9 @@ _DIGITS = re.compile(r"[0-9]{1,18}")
 _DECIMAL = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,9})?")
 _NAME = r"(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])"
 _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,252})|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*")
+_USER = r"(?:[A-Za-z0-9._~-]|%[0-9A-Fa-f]{2})"
+_PROXY = re.compile(rf"http://(?:{_USER}{{1,200}}(?::{_USER}{{0,200}})?@)?{_NAME}:(?P<port>[0-9]{{1,5}})/?")
+CA_BYTES_MAX = 4_194_304
 _BASE_URL = re.compile(rf"https?://{_NAME}(?::[0-9]{{1,5}})?(?:/[!-~]*)?")
 ALLOWED_HOST = re.compile(rf"{_NAME}(?::(?:[0-9]{{1,5}}|\*))?")
 ALLOWED_ORIGIN = re.compile(rf"https?://{_NAME}(?::(?:[0-9]{{1,5}}|\*))?")
@@ -55,6 +61,40 @@ def base_url(found: Found) -> str:
     if not _BASE_URL.fullmatch(text):
         raise found.wrong("the value is not of the form http(s)://host[:port]/path without a user name or password")
     return text
+
+
+def proxy(found: Found) -> Secret:
+    """``http://[user:password@]host:port``; the value is not repeated, because it can carry a password."""
+    text = found.text.strip()
+    matched = _PROXY.fullmatch(text)
+    if matched is None or not 0 < int(matched["port"]) <= 65_535:
+        raise found.wrong(
+            "the value is not of the form http://host:port or http://user:password@host:port, with a port from 1 to "
+            "65535 and everything but letters, digits and -._~ of the user and the password written as %XX"
+        )
+    return Secret(text.rstrip("/"))
+
+
+def ca_file(found: Found, path: Path) -> Path:
+    """A file of certificate authorities in PEM form that can be read now; links are left as they are."""
+    try:
+        found_there = os.stat(path)
+        if not stat.S_ISREG(found_there.st_mode):
+            raise found.wrong(f"{str(path)!r} is not a file; name a PEM file")
+        if found_there.st_size > CA_BYTES_MAX:
+            raise found.wrong(f"{str(path)!r} has more than {CA_BYTES_MAX:,} bytes; name a PEM file")
+        import ssl  # only where there is a file: every server would pay for it at its start
+
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(path)
+        except ssl.SSLError:
+            raise found.wrong(
+                f"{str(path)!r} holds no certificate that can be read; name a PEM file with "
+                "'-----BEGIN CERTIFICATE-----' blocks"
+            ) from None
+    except OSError as error:
+        raise found.wrong(f"{str(path)!r} cannot be read: {(error.strerror or 'failed').lower()}") from None
+    return path
 
 
 def host(found: Found) -> str:

@@ -45,9 +45,11 @@ def anthropic_provider(
     model: str | None = None,
     base_url: str | None = None,
     tries: Tries = Tries(),
+    ca_file: str | None = None,
     answer_bytes_max: int = ANSWER_BYTES_MAX,
 ) -> ModelProvider:
-    """``model`` ``None`` means ``MODEL_DEFAULT``; ``base_url`` ``None`` the official endpoint.
+    """``model`` ``None`` means ``MODEL_DEFAULT``; ``base_url`` ``None`` the official endpoint;
+    ``ca_file`` certificate authorities (PEM) trusted besides the system's.
 
     Raises ``ConfigurationInvalid`` for a base URL that is not http(s), or that holds a user or a password.
     """
@@ -56,6 +58,7 @@ def anthropic_provider(
         key=api_key,
         try_seconds=tries.try_seconds,
         answer_bytes_max=answer_bytes_max,
+        ca_file=ca_file,
     )
     return ModelProvider(MessagesEndpoint(connection, model or MODEL_DEFAULT), tries)
 
@@ -90,10 +93,12 @@ class MessagesEndpoint:
                 "or write the steps yourself and pass them to chaoscore_plan"
             )
         if self._tls is None:
-            self._tls = await load_sdk("anthropic", "messages.messages", self._connection.url)
+            self._tls = await load_sdk("anthropic", "messages.messages", self._connection)
 
     def describe(self) -> dict[str, Json]:
-        return {"api": "messages", "base_url": self._connection.url, "warnings": list(self._connection.warnings())}
+        url = self._connection.url
+        kind = "official" if url == OFFICIAL_URL else "custom"
+        return {"endpoint": kind, "api": "messages", "base_url": url, "warnings": list(self._connection.warnings())}
 
     async def exchange(self, ask: Ask) -> Reply | Failure:
         import anthropic

@@ -17,16 +17,19 @@ def make_provider(
     model: str | None = None,
     base_url: str | None = None,
     tries: Tries = Tries(),
+    ca_file: str | None = None,
 ) -> ModelProvider | None:
     """The provider of that name, ``None`` for ``none``; whether it is configured, it says itself.
+
+    ``ca_file`` names certificate authorities (PEM) trusted besides the system's.
 
     Raises ``ConfigurationInvalid`` for another name, listing the valid ones, and for a bad base URL.
     """
     match name:
         case "openai":
-            return openai_provider(api_key=api_key, model=model, base_url=base_url, tries=tries)
+            return openai_provider(api_key=api_key, model=model, base_url=base_url, tries=tries, ca_file=ca_file)
         case "anthropic":
-            return anthropic_provider(api_key=api_key, model=model, base_url=base_url, tries=tries)
+            return anthropic_provider(api_key=api_key, model=model, base_url=base_url, tries=tries, ca_file=ca_file)
         case "none":
             return None
     raise ConfigurationInvalid(

@@ -33,6 +33,7 @@ class Connection:
     key: str | None = field(repr=False)
     try_seconds: float = 60.0
     answer_bytes_max: int = 8_388_608
+    ca_file: str | None = None
 
     def warnings(self) -> tuple[str, ...]:
         parts = urlsplit(self.url)
@@ -90,27 +91,32 @@ def base_url_checked(url: str, setting: str) -> str:
     return url.strip().rstrip("/")
 
 
-async def load_sdk(name: str, resource: str, url: str) -> ssl.SSLContext:
+async def load_sdk(name: str, resource: str, connection: Connection) -> ssl.SSLContext:
     """Import the SDK and read the trusted certificates, in a thread: together they take a second or more.
 
     ``resource`` is the module of the API in use, which the SDK would otherwise import during the first request, in its
-    time. Raises ``NotConfigured`` saying what to install.
+    time. Raises ``NotConfigured`` saying what to install, or which certificate file cannot be used.
     """
     try:
-        return await asyncio.to_thread(_load, name, resource, url)
+        return await asyncio.to_thread(_load, name, resource, connection)
     except ImportError:
         pass
+    except OSError as error:  # an ssl.SSLError is one
+        why = (error.strerror or type(error).__name__).lower() if not isinstance(error, ssl.SSLError) else "no PEM file"
+        raise NotConfigured(
+            f"the certificate file {connection.ca_file!r} cannot be used ({why}); mend CHAOS_CORE_CA_FILE"
+        ) from None
     raise NotConfigured(f"the {name} provider needs its SDK; run pip install 'chaos-core[{name}]'")
 
 
-def _load(name: str, resource: str, url: str) -> ssl.SSLContext:
+def _load(name: str, resource: str, connection: Connection) -> ssl.SSLContext:
     importlib.import_module(name)
     with contextlib.suppress(ImportError):  # another version may keep it elsewhere; then the first request is slower
         importlib.import_module(f"{name}.resources.{resource}")
     from chaoscore.adapters.providers.transport import silence, tls_context
 
     silence()
-    return tls_context(url)
+    return tls_context(connection.url, connection.ca_file)
 
 
 async def send(

@@ -42,10 +42,16 @@ class _Bounded(httpx2.AsyncByteStream):
         await self._inner.aclose()
 
 
-def tls_context(base_url: str) -> ssl.SSLContext:
-    """The certificates to trust; none at all for plain HTTP. Slow (reads files): made once, in a thread."""
+def tls_context(base_url: str, ca_file: str | None = None) -> ssl.SSLContext:
+    """The certificates to trust, those of ``ca_file`` besides the system's; none at all for plain HTTP.
+
+    Slow (reads files): made once, in a thread. Raises ``OSError`` for a file that cannot be used.
+    """
     if urlsplit(base_url).scheme == "https":
-        return httpx2.create_ssl_context()
+        context = httpx2.create_ssl_context()
+        if ca_file is not None:
+            context.load_verify_locations(ca_file)
+        return context
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 

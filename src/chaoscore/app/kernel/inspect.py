@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import Protocol, runtime_checkable
 
 from chaoscore.app.approvals import Approvals
 from chaoscore.app.capabilities import Registry
@@ -26,6 +27,15 @@ STEP_OUTPUT_BYTES_MAX = 1_048_576
 
 Health = Callable[[], JsonObject]
 Topic = Callable[[JsonObject, CallContext], Awaitable[Envelope]]
+
+
+@runtime_checkable
+class Describing(Protocol):
+    """A provider that can tell more of itself than the port asks for."""
+
+    def describe(self) -> JsonObject:
+        """Facts for people: no key, no password."""
+        ...
 
 
 class Inspector:
@@ -175,18 +185,33 @@ class Inspector:
 
     async def _providers(self, arguments: JsonObject, context: CallContext) -> Envelope:
         provider = self._provider
+        shown: list[Json] = [] if provider is None else [described(provider)]
         if provider is None or not provider.is_configured():
             return _shown(
                 "no provider is configured; plans come from the caller's steps or from rules",
                 provider=None if provider is None else provider.id,
                 configured=False,
+                providers=shown,
                 how="set OPENAI_API_KEY (or OPENAI_BASE_URL for a local server), or send steps to chaoscore_plan",
             )
-        return _shown(f"{provider.display_name} is configured", provider=provider.id, configured=True)
+        return _shown(f"{provider.display_name} is configured", provider=provider.id, configured=True, providers=shown)
 
     async def _show_health(self, arguments: JsonObject, context: CallContext) -> Envelope:
         health = self._health()
         return Envelope("SHOWN", f"status {health['status']}", health)
+
+
+def described(provider: AIProvider) -> JsonObject:
+    """Who it is, which model it asks and where, and whether the schema is enforced (``None``: nobody knows yet)."""
+    facts: dict[str, Json] = {
+        "id": provider.id,
+        "display_name": provider.display_name,
+        "configured": provider.is_configured(),
+        "model": None,
+        "endpoint": None,
+        "schema_enforced": None,
+    }
+    return {**facts, **provider.describe()} if isinstance(provider, Describing) else facts
 
 
 def policy_json(policy: Policy) -> dict[str, Json]:

@@ -30,6 +30,7 @@ EXAMPLES = examples(
     ("chaoscore inspect", "health: policy, provider, store"),
     ("chaoscore inspect capabilities", "what can be done, how risky it is, and what policy says"),
     ("chaoscore inspect capabilities http.request --json", "one of them with its schemas"),
+    ("chaoscore inspect providers --probe", "which model plans, and whether its server enforces a schema"),
     ("chaoscore inspect run last", "a run as clients see it"),
 )
 _NAMED_BY = {"plan": "plan_id", "run": "run_id", "audit": "run_id", "capabilities": "name", "memory": "key"}
@@ -40,6 +41,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", nargs="?", default="health", choices=TOPICS, metavar="TOPIC", help=", ".join(TOPICS))
     parser.add_argument("name", nargs="?", metavar="NAME", help="which run, plan, capability or memory")
     parser.add_argument("--step", metavar="STEP", help="with run: this step's output in full")
+    parser.add_argument(
+        "--probe", action="store_true", help="with providers: ask the model once whether it follows a schema"
+    )
     parser.add_argument("--limit", type=whole(1, 100), default=20, metavar="N", help="1 to 100 (20)")
     parser.add_argument("--cursor", metavar="CURSOR", help="continue where an earlier answer ended")
     add_roots(parser)
@@ -52,7 +56,18 @@ def work(call: Call) -> int:
 
     if call.args.name is not None and call.args.what not in _NAMED_BY:
         raise InvalidInput(f"{call.args.what!r} takes no name", key="name")
+    if call.args.probe and call.args.what != "providers":
+        raise InvalidInput(f"{call.args.what!r} has nothing to probe", key="probe")
     return call.run(lambda kernel: _inspect(kernel, call))
+
+
+async def _probe(kernel: Kernel, call: Call) -> None:
+    """One request to the model; what it tells is among the provider's facts from then on."""
+    from chaoscore.bootstrap import probe_provider
+    from chaoscore.cli.views.words import plain
+
+    usage = await probe_provider(kernel)
+    call.terminal.tell(plain(f"one request was sent to the model: {usage.tokens} tokens", "dim"))
 
 
 async def _inspect(kernel: Kernel, call: Call) -> int:
@@ -68,6 +83,8 @@ async def _inspect(kernel: Kernel, call: Call) -> int:
     for key in ("step", "cursor"):
         if getattr(call.args, key) is not None:
             arguments[key] = getattr(call.args, key)
+    if call.args.probe:
+        await _probe(kernel, call)
     envelope = await kernel.tools.call("chaoscore_inspect", arguments, kernel.local_context())
     if not envelope.ok:
         details = envelope.error_details

@@ -198,7 +198,12 @@ def _prepare(ca_file: str | None) -> None:
     """What the first request needs and takes a tenth of a second: too long for the event loop."""
     from chaoscore.adapters.capabilities.http.connect import tls_context
 
-    tls_context(ca_file)
+    try:
+        tls_context(ca_file)
+    except OSError:
+        raise NotPerformed(
+            f"the certificate file {ca_file!r} cannot be used; the operator has to mend CHAOS_CORE_CA_FILE"
+        ) from None
 
 
 def _request_headers(arguments: JsonObject) -> dict[str, str]:
