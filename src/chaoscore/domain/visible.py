@@ -12,7 +12,7 @@ _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 def visible(text: str, *, lines: bool = False) -> str:
-    """``text`` with every character that does not show written as an escape; line ends and tabs stay where ``lines``."""
+    """``text`` with every character that does not show written as an escape; lines and tabs stay where ``lines``."""
     if text.isprintable() and text.isascii():
         return text
     return "".join(
