@@ -127,25 +127,29 @@ class Server:
 
 
 class Foreign:
-    """Another process that changes the folder: it begins a run, rewrites its capsule, ends it, and so on."""
+    """Another process that changes the folder: it begins a run, asks, answers, ends the run, and so on."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._numbers = count()
-        self._run = ""
+        self._changes = self._all()
 
     def change(self) -> None:
-        number = next(self._numbers)
-        step = number % 3
-        if step == 0:
+        next(self._changes)
+
+    def _all(self) -> Iterator[None]:
+        for number in count():
             begun, _ = self._server.call(
-                "begin_command", {"sourceCommand": "chaos:plan", "changeId": f"other-{number:06d}"}
+                "begin_command", {"sourceCommand": "chaos:plan", "changeId": f"other-{number}"}
             )
-            self._run = begun["data"]["commandRunId"]
-        elif step == 1:
-            self._server.call("create_resume_capsule", {"commandRunId": self._run, "nextStep": f"step {number}"})
-        else:
-            self._server.call("complete_command", {"commandRunId": self._run})
+            yield
+            run = begun["data"]["commandRunId"]
+            asked, _ = self._server.call("create_decision", {"commandRunId": run, **QUESTION})
+            yield
+            decision = asked["data"]["decisionId"]
+            self._server.call("answer_decision", {"decisionId": decision, "selectedOptionId": "a", "selectedBy": "b"})
+            yield
+            self._server.call("complete_command", {"commandRunId": run})
+            yield
 
 
 @dataclass

@@ -25,7 +25,7 @@ class InteractionLimits:
     sessions_page_default: int = 20
     ttl_seconds_max: int = 31_622_400
     index_bytes_max: int = 65_536
-    locks_bytes_max: int = 65_536
+    locks_bytes_max: int = 32_768
 
 
 def utf8_bytes(value: str) -> int:

@@ -6,7 +6,8 @@ A tail that a crash tore off is fenced by a newline, so that it spoils one line 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import islice
 
 from chaoscore.adapters.files.interaction.encoding import line
 from chaoscore.adapters.files.interaction.fileops import FileOps
@@ -14,6 +15,8 @@ from chaoscore.adapters.files.interaction.folder import Folder
 from chaoscore.domain.interaction.errors import MalformedState
 from chaoscore.domain.interaction.names import AUDIT_PATH
 from chaoscore.domain.json import JsonObject
+
+_BATCH_LINES = 200
 
 
 def append(folder: Folder, lines: Sequence[JsonObject], durable: bool) -> tuple[list[str], int]:
@@ -46,14 +49,16 @@ def append(folder: Folder, lines: Sequence[JsonObject], durable: bool) -> tuple[
     return warnings, grown
 
 
-def archive(folder: Folder, relative: str, lines: Sequence[JsonObject]) -> list[str]:
+def archive(folder: Folder, relative: str, lines: Iterable[JsonObject]) -> list[str]:
     """Append lines to a file of ours in the archive; warnings when it cannot be done."""
     try:
         directory = relative.rpartition("/")[0]
         if not os.path.isdir(folder.path(directory)):
             folder.ops.mkdir(folder.path(directory))
         folder.require_inside(directory)
-        _append(folder.ops, folder.path(relative), b"".join(line(document) for document in lines), False)
+        rest = iter(lines)
+        while batch := b"".join(line(document) for document in islice(rest, _BATCH_LINES)):
+            _append(folder.ops, folder.path(relative), batch, False)
     except MalformedState as error:
         return [error.message]
     except OSError as error:

@@ -55,6 +55,9 @@ class FallbackCatalog:
     def unfinished_runs(self) -> Sequence[str]:
         return self._use.unfinished_runs()
 
+    def unsettled_runs(self) -> Sequence[str]:
+        return self._use.unsettled_runs()
+
     def waiting_decisions(self) -> Sequence[str]:
         return self._use.waiting_decisions()
 

@@ -54,6 +54,8 @@ class Commit:
         self._made: list[str] = []
         self._undo: list[Callable[[], None]] = []
         self.warnings: list[str] = []
+        self.failed: set[str] = set()
+        """What was not put where it belongs although the operation happened."""
 
     def prepare(self) -> None:
         """Raises ``StorageError`` and ``Conflict`` with nothing changed."""
@@ -93,6 +95,7 @@ class Commit:
                     self.abandon()
                     raise _specific(error, step) from error
                 why = (error.strerror or "failed").lower()
+                self.failed.add(_name(step))
                 self.warnings.append(f"{_name(step)} could not be written ({why}); the operation happened all the same")
         for temporary in self._temps.values():
             _quietly(self._ops.unlink, temporary)

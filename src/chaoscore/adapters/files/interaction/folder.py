@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Generator
 from pathlib import Path
 
 from chaoscore.adapters.files.interaction.encoding import NotJson, loads
@@ -12,7 +13,7 @@ from chaoscore.adapters.files.interaction.fileops import FileOps, Stat, storage_
 from chaoscore.domain.interaction.errors import MalformedState
 from chaoscore.domain.json import Json
 
-_CHUNK = 1 << 20
+_CHUNK = 1 << 18
 
 
 class Folder:
@@ -40,9 +41,13 @@ class Folder:
 
     def names(self, directory: str) -> list[tuple[str, bool]]:
         """Entries with whether each is a real directory, byte-wise ascending; nothing for a missing directory."""
+        return sorted(self.listed(directory), key=lambda entry: os.fsencode(entry[0]))
+
+    def listed(self, directory: str) -> list[tuple[str, bool]]:
+        """As ``names``, in any order."""
         try:
             self.require_inside(directory)
-            return sorted(self.ops.scan(self.path(directory)), key=lambda entry: os.fsencode(entry[0]))
+            return self.ops.scan(self.path(directory))
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:
@@ -61,11 +66,21 @@ class Folder:
 
     def content(self, relative: str) -> bytes | None:
         """The whole file, ``None`` when there is none or only a link to nothing."""
+        fd = self._opened(relative)
+        return None if fd is None else b"".join(self._blocks(fd, relative, self._bytes_max))
+
+    def blocks(self, relative: str, bytes_max: int) -> Generator[bytes, None, None]:
+        """The file bit by bit, nothing when there is none. Raises as ``load``; to be closed."""
+        fd = self._opened(relative)
+        if fd is not None:
+            yield from self._blocks(fd, relative, bytes_max)
+
+    def _opened(self, relative: str) -> int | None:
         try:
             directory = relative.rpartition("/")[0]
             if directory:
                 self.require_inside(directory)
-            fd = self._open(relative)
+            return self._open(relative)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except PermissionError:
@@ -74,12 +89,6 @@ class Folder:
             if error.errno in (errno.ENAMETOOLONG, errno.EINVAL):
                 return None
             raise storage_error(error, relative) from error
-        try:
-            return self._read(fd, relative)
-        except OSError as error:
-            raise storage_error(error, relative) from error
-        finally:
-            self.ops.close(fd)
 
     def _open(self, relative: str) -> int:
         path = self.path(relative)
@@ -92,16 +101,20 @@ class Folder:
         self.require_inside(relative)
         return self.ops.open(path, flags)
 
-    def _read(self, fd: int, relative: str) -> bytes:
-        found = self.ops.fstat(fd)
-        if not stat.S_ISREG(found.mode):
-            raise malformed(relative, "it is not a regular file")
-        if found.size > self._bytes_max:
-            raise malformed(relative, f"it has more than {self._bytes_max} bytes")
-        parts = []
-        while part := self.ops.read(fd, _CHUNK):
-            parts.append(part)
-        return b"".join(parts)
+    def _blocks(self, fd: int, relative: str, bytes_max: int) -> Generator[bytes, None, None]:
+        try:
+            found = self.ops.fstat(fd)
+            if not stat.S_ISREG(found.mode):
+                raise malformed(relative, "it is not a regular file")
+            if found.size > bytes_max:
+                raise malformed(relative, f"it has more than {bytes_max} bytes")
+            at_once = min(found.size + 1, _CHUNK)
+            while part := self.ops.read(fd, at_once):
+                yield part
+        except OSError as error:
+            raise storage_error(error, relative) from error
+        finally:
+            self.ops.close(fd)
 
     def require_inside(self, relative: str) -> None:
         """A link on the way must stay below the root. Raises ``MalformedState``, ``OSError``."""

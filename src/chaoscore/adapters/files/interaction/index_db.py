@@ -82,7 +82,7 @@ class IndexDb:
         self._db.execute("PRAGMA page_size=1024")  # a call touches many pages and changes little of each
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=OFF")
-        self._db.execute("PRAGMA cache_size=-4096")
+        self._db.execute("PRAGMA cache_size=-1024")
         with self.transaction():
             if self._db.execute("PRAGMA user_version").fetchone()[0] != _VERSION:
                 for (name,) in self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
@@ -142,9 +142,10 @@ class IndexDb:
     def drop(self, kind: f.Kind, name: str) -> None:
         self._db.execute(f"DELETE FROM {kind} WHERE name = ?", (name,))
 
-    def versions(self, kind: f.Kind) -> dict[str, f.Version]:
-        rows = self._db.execute(f"SELECT name, inode, size, mtime FROM {kind}")
-        return {name: f.Version(inode, size, mtime) for name, inode, size, mtime in rows}
+    def versions(self, kind: f.Kind) -> Iterator[tuple[str, f.Version]]:
+        """Ascending by name. Nothing may be changed before it is at its end."""
+        for name, *version in self._db.execute(f"SELECT name, inode, size, mtime FROM {kind} ORDER BY name"):
+            yield name, f.Version(*version)
 
     def version(self, kind: f.Kind, name: str) -> f.Version | None:
         row = self._db.execute(f"SELECT inode, size, mtime FROM {kind} WHERE name = ?", (name,)).fetchone()
@@ -157,6 +158,10 @@ class IndexDb:
     def unfinished_runs(self) -> list[str]:
         query = f"SELECT name FROM sessions WHERE state NOT IN ({_TERMINAL})"
         return [name for (name,) in self._db.execute(query)]
+
+    def unsettled_runs(self) -> list[str]:
+        faulty = self._db.execute("SELECT name FROM sessions WHERE fault IS NOT NULL")
+        return [*self.unfinished_runs(), *(name for (name,) in faulty)]
 
     def waiting_decisions(self) -> list[str]:
         query = "SELECT name FROM decisions WHERE state IN ('waiting', 'created')"

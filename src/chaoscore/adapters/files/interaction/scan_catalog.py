@@ -47,19 +47,19 @@ def read_capsule(name: str, value: Json) -> f.CapsuleFacts:
 
 
 def document_names(folder: Folder, directory: str) -> list[str]:
-    """Names of the documents in ``sessions`` or ``capsules``: what ends in ``.json`` and can be an id."""
-    return [name[:-5] for name, _ in _entries(folder, directory) if name.endswith(".json") and is_id(name[:-5])]
+    """Names of the documents in ``sessions`` or ``capsules``, ascending: what ends in ``.json`` and can be an id."""
+    return sorted(name[:-5] for name, _ in _entries(folder, directory) if name.endswith(".json") and is_id(name[:-5]))
 
 
 def decision_names(folder: Folder) -> list[str]:
-    """Real directories only, as every peer lists them."""
-    return [name for name, is_directory in _entries(folder, "decisions") if is_directory and is_id(name)]
+    """Real directories only, as every peer lists them. Ascending."""
+    return sorted(name for name, is_directory in _entries(folder, "decisions") if is_directory and is_id(name))
 
 
 def _entries(folder: Folder, directory: str) -> list[tuple[str, bool]]:
     """A directory that leads out of the folder lists nothing; ``directory_faults`` says why."""
     try:
-        return folder.names(directory)
+        return folder.listed(directory)
     except MalformedState:
         return []
 
@@ -128,6 +128,10 @@ class ScanCatalog:
     def unfinished_runs(self) -> Sequence[str]:
         found = [run for run, (_, facts, _) in self._sessions.items() if facts and facts.state in UNFINISHED_SESSIONS]
         return sorted(found, key=f.session_order)
+
+    def unsettled_runs(self) -> Sequence[str]:
+        faulty = [run for run, (_, facts, _) in self._sessions.items() if facts is None]
+        return [*self.unfinished_runs(), *faulty]
 
     def waiting_decisions(self) -> Sequence[str]:
         found = [name for name, (_, facts, _) in self._decisions.items() if facts and facts.state == "waiting"]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from chaoscore.adapters.files.interaction.encoding import NotJson, loads
 from chaoscore.adapters.files.interaction.fileops import Stat
@@ -59,6 +59,11 @@ class News:
     token: Token
     names: Names | None
     changed: frozenset[str]
+    directories: tuple[tuple[int, int, int], ...] = ((0, 0, 0),) * 3
+
+    def directory(self, name: str) -> tuple[int, int, int]:
+        """As it is now, however young."""
+        return self.directories[DIRECTORIES.index(name)]
 
     @property
     def nothing(self) -> bool:
@@ -76,6 +81,12 @@ def look(folder: Folder, seen: Token, young_after_ns: int | None = None) -> News
         (0, 0, 0) if name in changed and young_after_ns is not None and at[1] >= young_after_ns else at
         for name, at in zip(DIRECTORIES, stats, strict=True)
     )
+    return replace(_told(folder, seen, audit, kept, changed), directories=stats)
+
+
+def _told(
+    folder: Folder, seen: Token, audit: Stat | None, kept: tuple[tuple[int, int, int], ...], changed: frozenset[str]
+) -> News:
     if audit is None:
         names = Names(set(), set()) if seen.offset == 0 else None
         return News(Token(0, 0, "", kept), names, changed)

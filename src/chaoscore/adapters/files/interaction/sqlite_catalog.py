@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from chaoscore.adapters.files.interaction import facts as f
@@ -32,6 +32,8 @@ _SMALL_ROWS = 600
 _YOUNG_NS = 20_000_000
 _BACKGROUND_SECONDS = 5.0
 _VERIFY_SECONDS = 60.0
+_LISTED_ROWS = 5_000  # listing as many takes a few milliseconds
+_NO_ROW: tuple[None, None] = (None, None)
 _KINDS: tuple[f.Kind, ...] = ("sessions", "decisions", "capsules")
 
 
@@ -57,6 +59,8 @@ class SqliteCatalog:
         self._looking: threading.Thread | None = None
         self._looked_at = monotonic()
         self._distrust = False
+        self._look_soon = False
+        self._young_decisions = (0, 0, 0)
 
     # ------------------------------------------------------------------------------------ catching up
 
@@ -113,18 +117,23 @@ class SqliteCatalog:
                 self._reread(db, kind, name)
             db.set_token(news.token)
         self._seen = news.token
+        self._young_decisions = news.directory("decisions")
         self._distrust = False
-        self._look_sometimes(db, bool(news.changed) and not news.names)
+        soon, self._look_soon = self._look_soon, False
+        self._look_sometimes(db, soon or (bool(news.changed) and not news.names))
 
     def _made_in_silence(self, db: IndexDb, news: signals.News) -> list[tuple[f.Kind, str]]:
         """Decisions that came without their audit line, behind lines that tell of other things."""
         if not news.names or "decisions" not in news.changed:
             return []
         told = sum(db.version("decisions", name) is None for name in news.names.decisions)
-        if self._folder.ops.subdirectories(self._folder.path("decisions")) == db.count("decisions") + told:
+        there = self._folder.ops.subdirectories(self._folder.path("decisions"))
+        if there == db.count("decisions") + told:
             return []
-        known = db.versions("decisions")
-        return [("decisions", name) for name in self._names("decisions") if name not in known]
+        if there is None and db.count("decisions") > _LISTED_ROWS:
+            self._look_soon = True
+            return []
+        return [("decisions", name) for name, is_there in self._differences(db, "decisions") if is_there]
 
     def _to_verify(self, db: IndexDb, news: signals.News) -> Sequence[f.Kind]:
         if news.names is None or self._distrust:
@@ -132,21 +141,45 @@ class SqliteCatalog:
         if news.names:
             return ()
         small = db.count(*_KINDS) <= _SMALL_ROWS
-        return [kind for kind in _KINDS if kind in news.changed and (small or kind == "decisions")]
+        return [
+            kind
+            for kind in _KINDS
+            if kind in news.changed and (small or (kind == "decisions" and not self._known_young(db, news)))
+        ]
+
+    def _known_young(self, db: IndexDb, news: signals.News) -> bool:
+        """Whether ``decisions/`` only counts as changed because it was young when it was looked at, with as many in it
+        as there are rows: it is as old as it was, and nothing came or went."""
+        there = self._folder.ops.subdirectories(self._folder.path("decisions"))
+        return news.directory("decisions") == self._young_decisions and there == db.count("decisions")
 
     def _verify(self, db: IndexDb, kinds: Iterable[f.Kind]) -> None:
         """Compare every file with its row; read what differs, forget what is gone."""
         for kind in kinds:
-            known = db.versions(kind)
-            for name in self._names(kind):
-                stat = self._folder.stat(_relative(kind, name))
-                before = known.pop(name, None)
-                if stat is not None and before != f.Version.of(stat):
+            for name, is_there in list(self._differences(db, kind)):
+                if is_there:
                     self._reread(db, kind, name)
-                elif stat is None and before is not None:
+                else:
                     db.drop(kind, name)
-            for name in known:
-                db.drop(kind, name)
+
+    def _differences(self, db: IndexDb, kind: f.Kind) -> Iterator[tuple[str, bool]]:
+        """Names whose file is another one than their row says, and whether there is a file: files and rows are walked
+        side by side, so that neither has to be held in memory."""
+        rows = db.versions(kind)
+        known, version = next(rows, _NO_ROW)
+        for name in self._names(kind):
+            while known is not None and known < name:
+                yield known, False
+                known, version = next(rows, _NO_ROW)
+            stat = self._folder.stat(_relative(kind, name))
+            before = version if known == name else None
+            if before != (f.Version.of(stat) if stat is not None else None):
+                yield name, stat is not None
+            if known == name:
+                known, version = next(rows, _NO_ROW)
+        while known is not None:
+            yield known, False
+            known, version = next(rows, _NO_ROW)
 
     def _names(self, kind: f.Kind) -> list[str]:
         return decision_names(self._folder) if kind == "decisions" else document_names(self._folder, kind)
@@ -203,12 +236,7 @@ class SqliteCatalog:
             db = IndexDb(path)
             try:
                 for kind in _KINDS:
-                    known = db.versions(kind)
-                    for name in self._names(kind):
-                        stat = self._folder.stat(_relative(kind, name))
-                        if known.pop(name, None) != (f.Version.of(stat) if stat is not None else None):
-                            found.append((kind, name))
-                    found += [(kind, name) for name in known]
+                    found += [(kind, name) for name, _ in self._differences(db, kind)]
             finally:
                 db.close()
         except (sqlite3.Error, OSError, StorageError):
@@ -229,6 +257,9 @@ class SqliteCatalog:
 
     def unfinished_runs(self) -> Sequence[str]:
         return sorted(self._db.unfinished_runs(), key=f.session_order) if self._db is not None else ()
+
+    def unsettled_runs(self) -> Sequence[str]:
+        return self._db.unsettled_runs() if self._db is not None else ()
 
     def waiting_decisions(self) -> Sequence[str]:
         return sorted(self._db.waiting_decisions(), key=f.decision_order) if self._db is not None else ()

@@ -59,7 +59,9 @@ class FileInteractionStore:
             self.folder.root, self._ops, clock.monotonic, self._now_ms, process_started_ms, os.getpid(),
             lambda: hex_digits(8),
         )  # fmt: skip
-        self._writer = Writer(settings, self.folder, self._catalog, self._schemas, self._lock, clock, hex_digits)
+        self._writer = Writer(
+            settings, self.folder, self._catalog, self._locks, self._schemas, self._lock, clock, hex_digits
+        )
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="interactions")
         self._turn = asyncio.Lock()
         self.start_warnings: tuple[str, ...] = ()
@@ -170,6 +172,7 @@ class FileInteractionStore:
             before(unit)
             if unit.is_dirty:
                 self._writer.write(unit)
+        self._writer.prune_locks(unit)
         value = work(unit)
         if unit.is_dirty:
             self._writer.write(unit)
