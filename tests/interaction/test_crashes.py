@@ -76,7 +76,7 @@ def in_child(repository: Path, ops: FileOps, work: Callable[[InteractionService]
     if pid == 0:
         code = 1
         try:
-            service = Bench(repository, clock=SystemClock(), ops=ops).service()
+            service = bench(repository, ops).service()
             code = 0 if asyncio.run(_awaited(work(service))).ok else 2
         finally:
             os._exit(code)
@@ -87,8 +87,13 @@ async def _awaited(envelope: Awaitable[Envelope]) -> Envelope:
     return await envelope
 
 
+def bench(repository: Path, ops: FileOps | None = None) -> Bench:
+    """With an index, as the server has it: one that outlives the crash and must not believe what did not happen."""
+    return Bench(repository, clock=SystemClock(), ops=ops or FileOps(), cache_dir=repository / "cache")
+
+
 async def told(repository: Path, work: Callable[[InteractionService], Awaitable[T]]) -> T:
-    service = Bench(repository, clock=SystemClock()).service()
+    service = bench(repository).service()
     try:
         return await work(service)
     finally:

@@ -41,10 +41,16 @@ def primary(root: Path) -> dict[str, object]:
     return found
 
 
+def bench(repository: Path, ops: FileOps | None = None) -> Bench:
+    """With an index, as the server has it: what it takes for written must have been."""
+    return Bench(
+        repository, clock=SystemClock(), ops=ops or FileOps(), lock_wait_seconds=0.5, cache_dir=repository / "cache"
+    )
+
+
 def broken(repository: Path, operation: Operation, injector: FaultInjector, decision: str) -> Envelope:
     async def story() -> Envelope:
-        ops = cast("FileOps", injector.wrap(FileOps()))
-        service = Bench(repository, clock=SystemClock(), ops=ops, lock_wait_seconds=0.5).service()
+        service = bench(repository, cast("FileOps", injector.wrap(FileOps()))).service()
         try:
             return await operation.do(service, decision)
         finally:
@@ -57,7 +63,7 @@ def sound(
     repository: Path, operation: Operation, *steps: str, decision: str | None = None
 ) -> tuple[str, Envelope | None]:
     async def story() -> tuple[str, Envelope | None]:
-        service = Bench(repository, clock=SystemClock()).service()
+        service = bench(repository).service()
         try:
             if decision is None:
                 return await prepared(service, *steps), None
@@ -101,11 +107,22 @@ def test_a_failing_disk_leaves_the_old_state_or_the_new_one(
             assert envelope.status in (CODES[number], "RUNTIME_BUSY"), f"point {point}: {envelope}"
             assert envelope.next_action and "Stop" in envelope.next_action
             assert primary(root) == before, f"point {point}: said that it did not happen: {injector.calls[-1]}"
+        look(repository)
+        assert faults(root) == [], f"point {point}: a look heals what {injector.calls[-1]} left"
         _, repeated = sound(repository, operation, decision=decision)
         assert repeated is not None
         assert repeated.ok or envelope.ok, f"point {point}: {repeated}"
         assert operation.happened(root, decision)
         assert faults(root) == [], f"point {point}"
+
+
+def look(repository: Path) -> None:
+    async def story() -> None:
+        service = bench(repository).service()
+        assert (await service.active_decision()).ok
+        await service.close()
+
+    asyncio.run(story())
 
 
 def read_only() -> FaultInjector:

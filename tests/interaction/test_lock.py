@@ -16,7 +16,7 @@ from chaoscore.adapters.files.interaction.write_lock import process_started_ms
 from chaoscore.app.interactions.begin import BeginRequest
 from chaoscore.app.interactions.service import InteractionService
 from tests.interaction.conftest import Place
-from tests.interaction.steps import ask, begin, document, prepared
+from tests.interaction.steps import ask, begin, document, faults, prepared
 from tests.interaction.support import child_environment
 
 PATIENCE_SECONDS = 900
@@ -166,6 +166,44 @@ def test_what_a_peer_overwrote_meanwhile_is_applied_again(place: Place) -> None:
     place.tell(story)
     changes = [str(lock["changeId"]) for lock in document(place.root, "locks.json")["locks"]]  # type: ignore[union-attr, index, call-overload]
     assert sorted(changes) == ["c1", "c2", "c9"]
+
+
+def test_what_cannot_be_put_back_is_a_warning_because_the_operation_happened(place: Place) -> None:
+    class RobbedAndBroken(FileOps):
+        stale, broken = b"", False
+
+        def rename(self, source: str, target: str) -> None:
+            super().rename(source, target)
+            if target.endswith("active.json") and self.stale:
+                (place.root / ".runtime.lock").unlink()
+                (place.root / "locks.json").write_bytes(self.stale)
+                self.stale, self.broken = b"", True
+
+        def write(self, fd: int, data: bytes) -> int:
+            if self.broken:
+                raise OSError(5, "broken on purpose")
+            return super().write(fd, data)
+
+    ops = RobbedAndBroken()
+    place.bench.cache_dir = place.repository / "cache"
+
+    async def prepare(service: InteractionService) -> None:
+        await prepared(service, "begin", "ask")
+        await service.begin(BeginRequest("chaos:run", "c2", command_run_id="RUN-2"))
+
+    async def story(service: InteractionService) -> None:
+        ops.stale = (place.root / "locks.json").read_bytes()
+        done = await ask(service, "RUN-2")
+        assert done.ok and any("took the write lock away" in warning for warning in done.warnings), done
+        ops.broken = False
+        assert (await service.active_decision()).ok
+
+    place.tell(prepare)
+    place.bench.ops = ops
+    place.tell(story)
+    changes = [str(lock["changeId"]) for lock in document(place.root, "locks.json")["locks"]]  # type: ignore[union-attr, index, call-overload]
+    assert sorted(changes) == ["c1", "c2"]
+    assert faults(place.root) == []
 
 
 def test_where_there_are_no_hard_links_the_lock_and_the_documents_still_work(place: Place) -> None:

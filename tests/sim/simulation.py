@@ -43,8 +43,9 @@ class Move:
 
 
 class Simulation:
-    def __init__(self, seed: int, folder: Path) -> None:
+    def __init__(self, seed: int, folder: Path, overlap: bool = False) -> None:
         self.dice = random.Random(seed)
+        self._overlap = overlap
         self.clock = VirtualClock()
         self.trace: list[str] = []
         self.root = folder / ".chaos/interactions"
@@ -125,6 +126,8 @@ class Simulation:
             if lasting:
                 self._disk_fault = disk.fault
         elif chance < 0.5:
+            self._let_the_peer_in(process)
+        if self._overlap and disk.meanwhile is None and self.dice.random() < 0.3:
             self._let_the_peer_in(process)
 
     def _let_the_peer_in(self, process: Process) -> None:
@@ -321,8 +324,8 @@ class Simulation:
         self.auditor.always()
 
 
-def simulate(seed: int, folder: Path, steps: int = STEPS) -> list[str]:
-    """The trace of the run. Raises ``Wrong``."""
-    simulation = Simulation(seed, folder)
+def simulate(seed: int, folder: Path, steps: int = STEPS, overlap: bool = False) -> list[str]:
+    """The trace of the run. With ``overlap`` peers also come in between while the disk fails. Raises ``Wrong``."""
+    simulation = Simulation(seed, folder, overlap)
     asyncio.run(simulation.run(steps))
     return simulation.trace

@@ -9,17 +9,19 @@ from pathlib import Path
 
 import pytest
 
+from tests.sim.__main__ import options
 from tests.sim.auditor import Auditor, Wrong
 from tests.sim.simulation import simulate
 
 LINES = (Path(__file__).parent / "seeds.txt").read_text("utf-8").splitlines()
-ONCE_BROKEN = [int(line.split()[0]) for line in LINES if line.strip() and not line.startswith("#")]
-FIXED = [1, 4, 100, 101, 102]
+ONCE_BROKEN = [run for line in LINES if (run := line.partition("#")[0].strip())]
+FIXED = ["1", "4", "100", "101", "102", "103 --overlap", "104 --overlap"]
 
 
-@pytest.mark.parametrize("seed", [*ONCE_BROKEN, *FIXED])
-def test_whatever_happens_nothing_acknowledged_is_lost_and_everything_gets_on(tmp_path: Path, seed: int) -> None:
-    assert simulate(seed, tmp_path)[-1] == "begin RUN-last: READY "
+@pytest.mark.parametrize("run", [*ONCE_BROKEN, *FIXED])
+def test_whatever_happens_nothing_acknowledged_is_lost_and_everything_gets_on(tmp_path: Path, run: str) -> None:
+    wanted = options(run.split())
+    assert wanted.run(wanted.seed, tmp_path)[-1] == "begin RUN-last: READY "
 
 
 def test_a_seed_is_a_run(tmp_path: Path) -> None:
@@ -44,4 +46,4 @@ def test_the_auditor_sees_an_answer_that_was_exchanged(tmp_path: Path) -> None:
 @pytest.mark.parametrize("block", range(20))
 def test_hundreds_of_seeds(tmp_path: Path, block: int) -> None:
     for seed in range(1_000 + 25 * block, 1_000 + 25 * (block + 1)):
-        simulate(seed, tmp_path / str(seed), 120)
+        simulate(seed, tmp_path / str(seed), 120, overlap=True)
