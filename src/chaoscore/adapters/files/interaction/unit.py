@@ -22,7 +22,7 @@ from chaoscore.domain.interaction.derived import NO_ACTIVE, active_pointer
 from chaoscore.domain.interaction.errors import MalformedState, TooLarge
 from chaoscore.domain.interaction.event import Event
 from chaoscore.domain.interaction.fields import WrongShape
-from chaoscore.domain.interaction.lock import LockTable
+from chaoscore.domain.interaction.lock import Lock, LockTable
 from chaoscore.domain.interaction.response import Response
 from chaoscore.domain.interaction.session import Session
 from chaoscore.domain.interaction.states import UNFINISHED_SESSIONS
@@ -104,6 +104,8 @@ class FileUnit:
         self.now = names.instant_text(now_ms)
         self.warnings: list[str] = []
         self._listed: set[f.Kind] = set()
+        self.archived: list[Lock] = []
+        """Locks that the table written by this unit no longer holds."""
 
     def hex(self, digits: int) -> str:
         return self._hex(digits)
@@ -252,9 +254,10 @@ class FileUnit:
     def put_locks(self, table: LockTable) -> None:
         before = {lock.lock_id: lock for lock in self.locks_before().locks}
         for lock in table.locks:
-            if before.get(lock.lock_id) != lock:
+            other = before.get(lock.lock_id)
+            if other is not lock and other != lock:
                 self._schemas.require("lock", f"lock {lock.lock_id}", lock.to_json())
-        self._buffer(names.LOCKS_PATH, table, table.to_json(), False)
+        self._buffer(names.LOCKS_PATH, table, False)
 
     def set_response_aside(self, decision: str) -> None:
         relative = names.response_path(decision)
@@ -305,11 +308,11 @@ class FileUnit:
     def _put(self, kind: str, relative: str, value: Document, name: str, new: bool) -> None:
         document = value.to_json()
         self._schemas.require(kind, f"{kind} {name}", document)
-        self._buffer(relative, value, document, new)
+        self._buffer(relative, value, new, document)
 
-    def _buffer(self, relative: str, value: Document, document: JsonObject, exclusive: bool) -> None:
+    def _buffer(self, relative: str, value: Document, exclusive: bool, document: JsonObject | None = None) -> None:
         try:
-            data = pretty(document)
+            data = self._locks.spelled(value) if isinstance(value, LockTable) else pretty(document or value.to_json())
         except (RecursionError, ValueError):
             raise ChaosError(f"{relative} is nested too deeply to be written", code="VALIDATION_ERROR") from None
         if relative != names.LOCKS_PATH and len(data) > self._bytes_max:

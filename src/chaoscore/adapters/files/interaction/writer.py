@@ -18,6 +18,7 @@ from chaoscore.adapters.files.interaction.commit import Commit, Put, Step
 from chaoscore.adapters.files.interaction.encoding import pretty
 from chaoscore.adapters.files.interaction.fileops import storage_error
 from chaoscore.adapters.files.interaction.folder import Folder
+from chaoscore.adapters.files.interaction.lock_cache import LockCache
 from chaoscore.adapters.files.interaction.settings import FolderSettings
 from chaoscore.adapters.files.interaction.unit import FileUnit, Written
 from chaoscore.adapters.files.interaction.write_lock import WriteLock
@@ -28,9 +29,8 @@ from chaoscore.domain.interaction.capsule import Capsule
 from chaoscore.domain.interaction.decision import Decision
 from chaoscore.domain.interaction.derived import contents, decision_entry, session_entry
 from chaoscore.domain.interaction.event import Event
-from chaoscore.domain.interaction.lock import Lock, LockTable
+from chaoscore.domain.interaction.lock import LockTable
 from chaoscore.domain.interaction.session import Session
-from chaoscore.domain.interaction.states import SESSION_TERMINAL
 from chaoscore.domain.json import Json, JsonObject
 
 _ENTRY_BYTES_LEAST = 150
@@ -49,6 +49,7 @@ class Writer:
         settings: FolderSettings,
         folder: Folder,
         catalog: f.Catalog,
+        locks: LockCache,
         rules: schemas.Schemas,
         lock: WriteLock,
         clock: Clock,
@@ -57,6 +58,7 @@ class Writer:
         self._settings = settings
         self._folder = folder
         self._catalog = catalog
+        self._locks = locks
         self._schemas = rules
         self._lock = lock
         self._clock = clock
@@ -85,7 +87,6 @@ class Writer:
         if not unit.buffer.entries:
             self._point_again(unit)
             return
-        archived = self._prune_locks(unit)
         documents = unit.buffer.documents()
         events = self._lines(unit, unit.buffer.events())
         steps = [*unit.buffer.steps(), *self._derived(unit)]
@@ -102,7 +103,8 @@ class Writer:
         answered = any(line.get("eventType") == "decision-answered" for line in events)
         troubles, grown = audit_log.append(self._folder, events, durable=answered)
         unit.warnings.extend(troubles)
-        unit.warnings.extend(archived())
+        if unit.archived:
+            unit.warnings.extend(self._archive(unit))
         failed = commit.failed
         if not self._lock.is_ours():
             failed = failed | self._reapply(unit, steps)
@@ -208,38 +210,30 @@ class Writer:
                 frame = frame.replace(f'"{key}": []', f'"{key}": [\n    {listed}\n  ]', 1)
         return frame.encode("utf-8")
 
-    def _prune_locks(self, unit: FileUnit) -> Callable[[], list[str]]:
-        """Move released locks of finished sessions to the archive once the table is large; pruning is safe for peers.
+    def prune_locks(self, unit: FileUnit) -> None:
+        """Once the table is large, let the unit write it without the released locks of finished sessions, and archive
+        those. Pruning is safe for peers.
 
-        The archive is written after the table: a crash in between loses history of locks that hold nothing.
+        The archive is written after the table: a crash in between loses history of locks that hold nothing. Which
+        sessions are finished is the catalog's word: no lock that holds anything depends on it.
         """
-        written = unit.buffer.documents().get(names.LOCKS_PATH)
-        stat = self._folder.stat(names.LOCKS_PATH) if written is None else None
-        size = len(written.data) if written is not None else stat.size if stat is not None else 0
-        if size <= max(self._settings.limits.locks_bytes_max, self._locks_bytes_left):
-            return list
         try:
             table = unit.locks()
         except ChaosError:
-            return list
-        gone = [lock for lock in table.locks if not lock.is_active and self._is_over(unit, lock)]
+            return
+        if self._locks.file_bytes <= max(self._settings.limits.locks_bytes_max, self._locks_bytes_left):
+            return
+        unsettled = set(self._catalog.unsettled_runs())
+        gone = [lock for lock in table.locks if not lock.is_active and lock.run not in unsettled]
         kept = table.without(gone, unit.now)
-        self._locks_bytes_left = len(pretty(kept.to_json())) * 5 // 4
-        if not gone:
-            return list
-        unit.put_locks(kept)
-        return lambda: self._archive(gone)
+        self._locks_bytes_left = len(self._locks.spelled(kept)) * 5 // 4
+        if gone:
+            unit.put_locks(kept)
+            unit.archived = gone
 
-    def _is_over(self, unit: FileUnit, lock: Lock) -> bool:
-        try:
-            session = unit.session(lock.run) if names.is_id(lock.run) else None
-        except ChaosError:
-            return False
-        return session is None or session.state in SESSION_TERMINAL
-
-    def _archive(self, locks: Sequence[Lock]) -> list[str]:
-        lines = [lock.to_json() for lock in locks]
-        return audit_log.archive(self._folder, "archive/locks.jsonl", lines)
+    def _archive(self, unit: FileUnit) -> list[str]:
+        gone, unit.archived = unit.archived, []
+        return audit_log.archive(self._folder, "archive/locks.jsonl", (lock.to_json() for lock in gone))
 
     def _reapply(self, unit: FileUnit, steps: Sequence[Step]) -> set[str]:
         """A peer wrote while we did: put back what it overwrote, lock entries one by one. What could not be put back:
@@ -294,7 +288,7 @@ class Writer:
         for lock in written.value.locks:
             if before.get(lock.lock_id) != lock:
                 table = table.put(lock, unit.now)
-        return Put(step.relative, pretty(table.to_json()), durable=step.durable)
+        return Put(step.relative, self._locks.spelled(table), durable=step.durable)
 
     def _tell_catalog(self, written: Written) -> None:
         value = written.value
