@@ -168,12 +168,14 @@ class Chain:
 
     def _extend(self, transaction: Transaction, key: hmac.HMAC, head: Checkpoint, new: Sequence[Entry]) -> None:
         seq, mac = head.seq, head.mac
+        rows = []
         for principal, run, body in new:
             seq, previous = seq + 1, mac
             keyed = key.copy()
             keyed.update(f"{previous}\n{seq}\n{body}".encode())
             mac = keyed.hexdigest()
-            transaction.execute(_INSERT, (seq, principal, run, body, mac))
+            rows.append((seq, principal, run, body, mac))
+        transaction.executemany(_INSERT, rows)
         transaction.head = Checkpoint(seq, mac)
         note_written(transaction.execute, head.seq, seq)
 

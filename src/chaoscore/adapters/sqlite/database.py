@@ -36,10 +36,11 @@ WAIT_SECONDS = 10.0
 class Transaction:
     """What a write may use. ``head`` is the newest audit event it wrote, ``base`` the one it found."""
 
-    __slots__ = ("base", "execute", "head")
+    __slots__ = ("base", "execute", "executemany", "head")
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.execute = connection.execute
+        self.executemany = connection.executemany
         self.base: Checkpoint | None = None
         self.head: Checkpoint | None = None
 
