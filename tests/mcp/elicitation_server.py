@@ -90,6 +90,7 @@ class Asker:
             _spec("one_by_one", self.one_by_one, {}),
             _spec("changing", self.changing, {}),
             _spec("stubborn", self.stubborn, {}),
+            _spec("many", self.many, {"count": {"type": "integer"}}, ["count"]),
             _spec("advance", self.advance, seconds),
         ]
         tools = ToolSet([*base.tools.specs, *specs], Redactor([SECRET]))
@@ -137,6 +138,12 @@ class Asker:
         for key in ("first", "second", "first"):
             found[key] = shown(await self._ask(key, Form(f"{key}?", PLAIN.fields), arguments, context))
         return Envelope("DONE", "asked one by one", found)
+
+    async def many(self, arguments: JsonObject, context: CallContext) -> Envelope:
+        count = arguments["count"]
+        assert isinstance(count, int)
+        asks = (self._ask(str(number), PLAIN, {}, context) for number in range(count))
+        return Envelope("DONE", "asked many", {"answers": [shown(item) for item in await asyncio.gather(*asks)]})
 
     async def changing(self, arguments: JsonObject, context: CallContext) -> Envelope:
         """Another question each time, until the third."""

@@ -135,8 +135,8 @@ class Elicitor(Protocol):
         """The user's answer to ``form``; the same one however often ``key`` and the same form are asked in a call.
 
         ``None`` when there is none: the client cannot be asked, nobody answered within ``seconds``, or what came back
-        did not fit the form. Never raises for anything a client does. ``expires_at`` (seconds since the epoch) is when
-        an answer no longer counts; a question that has expired is not asked.
+        did not fit the form. Never raises for anything a client does. ``seconds`` bounds a call that stays open;
+        ``expires_at`` (seconds since the epoch, an hour from now when not said) a question that outlives its call.
 
         A client may be asked by **calling the tool again**: then this call ends here, as if it was cancelled, and
         another begins from the start with the answer. So ask only where all that has happened before may happen again,

@@ -48,7 +48,7 @@ WRITE_SECONDS = 5.0
 STATE_SECONDS = 3_600.0
 """How long an answer counts when the asker does not say."""
 
-KEYS_MAX = 64
+QUESTIONS_MAX = 64
 """Questions of one call, all rounds together."""
 
 
@@ -219,8 +219,8 @@ class RoundsElicitor:
             return _read_given(key, form, given.answer)
         if given is not None:
             log.info("the question %r has changed since it was answered; it is asked again", key)
-        if len({*self._state.given, *self._asked, key}) > KEYS_MAX:
-            log.warning("the question %r was not asked: this call has asked %s others", key, KEYS_MAX)
+        if len({*self._state.given, *self._asked, key}) > QUESTIONS_MAX:
+            log.warning("the question %r was not asked: this call has asked %s others", key, QUESTIONS_MAX)
             return None
         # Noted before anything is awaited, so that questions asked side by side travel together.
         self._requests[key] = _request(form, schema)
