@@ -56,7 +56,7 @@ async def finish(
     newest = await kernel.stores.audit.tail(None, None, 1, None)
     events = newest[0][0] if newest else 0
     chain = await kernel.stores.audit.verify() if events <= AUDIT_EVENTS_VERIFIED_MAX else None
-    fault = None if chain is None else chain.fault
+    fault = None if chain is None else chain.problem
     terminal = call.terminal
     for warning in report.notes:
         terminal.warn(warning)
@@ -119,9 +119,11 @@ def _remembered(kept: Memory | None) -> Text:
 def _audit(chain: ChainReport | None, events: int) -> tuple[Text, ...]:
     if chain is None:
         return (plain(f"{events} events; chaoscore audit verify walks all of them"),)
-    if chain.fault is None:
-        return (plain("verified", "green"), plain(f", {chain.events} events from the first to the newest"))
-    return (plain(f"NOT WHOLE: {chain.fault}", "bold red"),)
+    if chain.fault is not None:
+        return (plain(f"NOT WHOLE: {chain.fault}", "bold red"),)
+    if chain.problem is not None:
+        return (plain(f"NOT ACCOUNTED FOR: {chain.problem}", "bold red"),)
+    return (plain("verified", "green"), plain(f", {chain.events} events from the first to the newest"))
 
 
 def _next(terminal: Terminal, report: RunReport, envelope: Envelope) -> None:

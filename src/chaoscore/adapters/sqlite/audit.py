@@ -10,6 +10,7 @@ import json
 import re
 import sqlite3
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from json.encoder import encode_basestring
 
@@ -106,7 +107,7 @@ class SqliteAuditStore:
             fault = (
                 f"the checkpoint {str(self._chain.head_path)!r} is missing or is none: nobody can tell what was cut off"
             )
-            return ChainReport(report.events, report.head, fault, report.events + 1)
+            return replace(report, fault=fault, at=report.events + 1)
         return report
 
 

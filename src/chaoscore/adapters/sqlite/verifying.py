@@ -10,7 +10,7 @@ import os
 import shutil
 import sqlite3
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
@@ -47,6 +47,11 @@ class Verification:
     @property
     def is_whole(self) -> bool:
         return self.report.fault is None and not self.unchecked
+
+    @property
+    def is_proven(self) -> bool:
+        """Whole, and its events account for every effect."""
+        return self.is_whole and self.report.problem is None
 
 
 def verify_directory(directory: Path, ids: Ids) -> Verification:
@@ -105,11 +110,11 @@ def _verify(connection: sqlite3.Connection, chain: Chain, kept: Checkpoint | Non
     if kept.seq > walked.head.seq:
         state = "ahead"
         fault = f"the chain was cut off: it ends at {walked.head.seq}, the checkpoint knows {kept.seq}"
-        report = ChainReport(walked.events, walked.head, fault, walked.head.seq + 1)
+        report = replace(walked, fault=fault, at=walked.head.seq + 1)
     elif kept.mac != _mac_at(connection, kept.seq):
         state = "differs"
         fault = f"event {kept.seq} differs from the checkpoint kept outside the database"
-        report = ChainReport(walked.events, walked.head, fault, kept.seq)
+        report = replace(walked, fault=fault, at=kept.seq)
     return Verification(report, (), walked, kept, state)
 
 

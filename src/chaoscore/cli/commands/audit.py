@@ -15,18 +15,21 @@ if TYPE_CHECKING:
     from chaoscore.domain.json import Json
 
 EXAMPLES = examples(
-    ("chaoscore audit verify", "walk the chain from the first event; altered, missing and cut-off ones are found"),
+    ("chaoscore audit verify", "is every event there as it was written, and every effect accounted for"),
     ("chaoscore audit verify --data-dir /mnt/backup", "a copy that can only be read; nothing is made there"),
     ("chaoscore audit tail --run last", "what one run did, newest first"),
     ("chaoscore audit accept-head", "audit.head is lost: what that means, and how to go on"),
 )
 HELP = "docs/operating.md tells how to find out more and how to go on"
+ACCOUNTS_HELP = "docs/operating.md#mediation lists the rules; chaoscore audit tail --run shows what led to it"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
     commands = Subcommands(parser)
-    verifying = commands.add("verify", "walk the whole chain and say whether it holds", _verify)
+    verifying = commands.add(
+        "verify", "walk the whole audit: does the chain hold, and is every effect accounted for", _verify
+    )
     tailing = commands.add("tail", "the newest events of everybody", _tail)
     tailing.add_argument("-n", "--limit", type=whole(1, 1000), default=20, metavar="N", help="1 to 1000 (20)")
     tailing.add_argument("--run", metavar="RUN", help="only this run's")
@@ -41,6 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def _verify(call: Call) -> int:
     from chaoscore.bootstrap import verify_audit
+    from chaoscore.cli.views.audit import accounted_for
     from chaoscore.cli.views.words import count, plain
 
     found = verify_audit(call.settings(read_only=True))
@@ -52,21 +56,27 @@ def _verify(call: Call) -> int:
     else:
         gaps = "; ".join(found.unchecked)
         call.terminal.error(f"the audit has {count(report.events, 'event')}, and nobody could check here {gaps}", HELP)
+    mediation = report.mediation
+    if mediation is not None and mediation.fault is not None:
+        call.terminal.error(f"not everything is accounted for: {mediation.fault}", ACCOUNTS_HELP)
+    elif mediation is not None:
+        call.terminal.show(accounted_for(mediation, whole=report.fault is None))
     if call.terminal.as_json:
         call.terminal.answer(_verified(found))
-    return Exit.OK if found.is_whole else Exit.FAILED
+    return Exit.OK if found.is_proven else Exit.FAILED
 
 
 def _verified(found: Verification) -> dict[str, Json]:
     report = found.report
     return {
-        "ok": found.is_whole,
+        "ok": found.is_proven,
         "events": report.events,
         "head": {"seq": report.head.seq, "mac": report.head.mac},
         "fault": report.fault,
         "at": report.at,
         "unchecked": list(found.unchecked),
         "checkpoint": found.head_state,
+        "mediation": report.mediation.to_json() if report.mediation is not None else None,
     }
 
 
