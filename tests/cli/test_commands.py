@@ -451,7 +451,7 @@ def test_nobody_is_asked_where_nobody_is(desk: Desk) -> None:
     unknown_run(desk, me())
     policy = ("--policy", str(desk.place / "policy.json"))
     done = desk.run("resolve", "last", *policy)
-    assert done.code == 2 and "boom" in done.err
+    assert done.code == 4 and "boom" in done.out
     assert desk.run("resolve", "last", "boom", *policy).code == 2
     assert desk.run("resolve", "last", "boom,x", "retry", *policy).code == 2
     assert desk.run("resolve", "last", "nowhere", "retry", *policy).code == 1

@@ -11,8 +11,6 @@ from chaoscore.cli.exits import Exit
 from chaoscore.cli.options import add_common, examples
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from chaoscore.app.runs.book import ExecuteRequest, RunReport
     from chaoscore.bootstrap import Kernel
     from chaoscore.domain.action import Action
@@ -23,6 +21,10 @@ MEANINGS = {
     "happened": "it did happen: count it as done (its output stays unknown)",
     "give-up": "stop trying: count it as failed",
 }
+LISTED_MAX = 10
+NAMED_MAX = 20
+UNSETTLED = ("pending", "running", "waiting-for-decision", "outcome-unknown")
+FINISHED = ("completed", "failed", "cancelled")
 EXAMPLES = examples(
     ("chaoscore resolve last", "show what is known of each such action and ask"),
     ("chaoscore resolve r-1a2b3c4d s3 happened", "you looked, and it did happen"),
@@ -50,70 +52,86 @@ def work(call: Call) -> int:
 async def _resolve(kernel: Kernel, call: Call, action: str | None) -> int:
     from chaoscore.app.kernel.report import run_envelope
     from chaoscore.cli.find import find_run
-    from chaoscore.cli.views.run import run_view
-    from chaoscore.cli.views.words import plain
 
     context = kernel.local_context()
     request = await find_run(kernel, call.args.run)
     if action is not None:
         step, item = _parse(action)
         report = await kernel.services.runs.resolve(request, step, item, call.args.word, context)
-    else:
+        _heard(call, action, call.args.word)
+    elif call.terminal.interactive:
         report = await _ask_about_each(kernel, call, request)
-    call.terminal.show(*run_view(report))
-    left = sum(1 for found in report.state.actions() if found.state == "outcome-unknown")
-    if left:
-        call.terminal.tell(plain(f"{left} still unknown", "yellow"))
-    elif report.run.status == "running":
-        call.terminal.tell(plain(f"go on with: chaoscore run continue {report.run.label}", "yellow"))
+    else:
+        report = await kernel.services.runs.look(request, context)
+        _list(call, report)
+    left = len(_unknown(report))
+    _end(call, report, left)
     if call.terminal.as_json:
         call.terminal.answer(run_envelope(report).to_json())
     return Exit.ATTENTION if left else Exit.OK
 
 
+def _unknown(report: RunReport) -> list[Action]:
+    return [action for action in report.state.actions() if action.state == "outcome-unknown"]
+
+
 async def _ask_about_each(kernel: Kernel, call: Call, request: ExecuteRequest) -> RunReport:
-    from chaoscore.domain.errors import InvalidInput
+    from chaoscore.cli.views.unknown import meanings_view, name_of, unknown_view
 
     context = kernel.local_context()
     report = await kernel.services.runs.look(request, context)
-    unknown = [action for action in report.state.actions() if action.state == "outcome-unknown"]
-    if unknown and not call.terminal.interactive:
-        names = ", ".join(_name(action) for action in unknown)
-        raise InvalidInput(f"nobody can be asked here; name an action and a word. unknown are: {names}", key="action")
-    for action in unknown:
-        call.terminal.ask_about(*_evidence(action))
-        says = "\n".join(f"    {word:<9} {meaning}" for word, meaning in MEANINGS.items())
+    unknown = _unknown(report)
+    for number, action in enumerate(unknown, 1):
+        place = f"{number} of {len(unknown)}"
+        call.terminal.ask_about(*unknown_view(action, report, place), *meanings_view(action, report))
         try:
-            word = await call.terminal.ask(f"{says}\n    later     leave it as it is\n  > ", (*WORDS, "later"))
+            word = await call.terminal.ask("    later     leave it as it is\n  > ", (*WORDS, "later"))
         except EOFError:
             break
         if word != "later":
             report = await kernel.services.runs.resolve(request, action.step, action.item, word, context)  # type: ignore[arg-type]
+            _heard(call, name_of(action), word)
     return report
 
 
-def _evidence(action: Action) -> list[RenderableType]:
-    from rich.text import Text
+def _list(call: Call, report: RunReport) -> None:
+    """Nobody is there to be asked: what is unknown, and how to say what became of it."""
+    from chaoscore.cli.views.unknown import meanings_view, name_of, unknown_view
+    from chaoscore.cli.views.words import plain
 
-    from chaoscore.cli.views.words import in_full, indented, plain, title, when
-
-    shown: list[RenderableType] = [
-        Text(),
-        Text.assemble(title(f"unknown  {_name(action)}  "), action.capability),
-        plain(f"  started {when(action.started_at)}, attempt {action.attempt}"),
-    ]
-    if action.error is not None:
-        shown.append(plain(f"  {action.error.code}: {action.error.message}"))
-    shown += [plain("  arguments", "dim"), indented(in_full(action.arguments), 4)]
-    if action.evidence is not None:
-        shown += [plain("  evidence that arrived later", "dim"), indented(in_full(action.evidence), 4)]
-    else:
-        shown.append(plain("  no evidence arrived; look at the thing itself", "dim"))
-    return shown
+    unknown = _unknown(report)
+    for number, action in enumerate(unknown[:LISTED_MAX], 1):
+        call.terminal.show(*unknown_view(action, report, f"{number} of {len(unknown)}"))
+    if len(unknown) > LISTED_MAX:
+        names = ", ".join(name_of(action) for action in unknown[LISTED_MAX : LISTED_MAX + NAMED_MAX])
+        rest = len(unknown) - LISTED_MAX - NAMED_MAX
+        call.terminal.show(plain(""), plain(f"and {names}" + (f" and {rest} more" if rest > 0 else "")))
+    if unknown:
+        call.terminal.show(plain(""), *meanings_view(unknown[0], report))
+        call.terminal.show(
+            plain(f"  say it with: chaoscore resolve {report.run.label} {name_of(unknown[0])} WORD", "yellow")
+        )
 
 
-def _name(action: Action) -> str:
-    return action.step if action.item is None else f"{action.step},{action.item}"
+def _heard(call: Call, name: str, word: str) -> None:
+    from chaoscore.cli.views.words import plain
+
+    call.terminal.tell(plain(f"{name}: {MEANINGS[word]}"))
+
+
+def _end(call: Call, report: RunReport, left: int) -> None:
+    """What is left to do; the verdict, where nothing is."""
+    from chaoscore.cli.views.run import verdict_view
+    from chaoscore.cli.views.words import count, plain
+
+    label, status = report.run.label, report.run.status
+    if left:
+        call.terminal.tell(plain(f"{count(left, 'action')} of run {label} still unknown", "yellow"))
+        return
+    if all(view.state not in UNSETTLED for view in report.state.views()):
+        call.terminal.show(*verdict_view(report))
+    how = "" if status in FINISHED else f"; go on with: chaoscore run continue {label}"
+    call.terminal.tell(plain(f"nothing is unknown in run {label}{how}", "yellow" if how else ""))
 
 
 def _parse(text: str) -> tuple[str, int | None]:
