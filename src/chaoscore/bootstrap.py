@@ -22,12 +22,14 @@ from chaoscore.adapters.sqlite import Stores, open_stores
 from chaoscore.adapters.sqlite.opening import FILE_NAME
 from chaoscore.adapters.system import LinuxProcesses, RandomIds, SystemClock
 from chaoscore.app.achieve import Achiever
+from chaoscore.app.announcing import Announcer
 from chaoscore.app.approvals import Approvals
 from chaoscore.app.capabilities import Registry
 from chaoscore.app.folder_mirror import FolderMirror
 from chaoscore.app.gate import Gate
 from chaoscore.app.interaction_ports import InteractionStore
 from chaoscore.app.kernel.inspect import Inspector
+from chaoscore.app.kernel.resources import KernelResources
 from chaoscore.app.kernel.tools import KernelServices, kernel_tools
 from chaoscore.app.memories import MemoryService
 from chaoscore.app.planning import Planner
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from chaoscore.settings.interaction import InteractionSettings
 
 CLOSE_GRACE_SECONDS = 10.0
+STATE_KEYS_FILE = "request-state.keys"
 CATCH_UP_MAX = 100
 """How many waiting questions a process for one client looks after when it starts; ``serve --http`` looks after all."""
 INSTRUCTIONS = (
@@ -76,6 +79,7 @@ class Kernel:
     principal: Principal
     mirror: FolderMirror
     worker: Worker
+    resources: KernelResources
 
     @asynccontextmanager
     async def going_on(self) -> AsyncIterator[None]:
@@ -131,6 +135,7 @@ async def open_kernel(
             yield kernel
         finally:
             await kernel.services.runs.close(CLOSE_GRACE_SECONDS)
+            await kernel.resources.close()
             await kernel.mirror.close(CLOSE_GRACE_SECONDS)
             mirroring.cancel()
     finally:
@@ -235,6 +240,11 @@ def _assemble(
     principal = local_principal()
     worker = Worker(runs, stores.decisions, clock, lambda: CallContext(principal, Connection("worker")), stores.stamp)
     approvals.on_answer(lambda _: worker.poke())
+    if settings.notify_command or settings.notify_desktop:
+        from chaoscore.adapters.notify import notifier
+
+        Announcer(notifier(settings)).listen(runs.supervisor)
+    resources = KernelResources(runs, approvals, stores.runs, stores.audit, redactor, stores.stamp)
     memories = MemoryService(stores.memory, stores.audit, clock, limits)
     plans = PlanService(
         plans=stores.plans,
@@ -276,7 +286,7 @@ def _assemble(
         limits=limits,
     )
     tools = ToolSet(kernel_tools(services), redactor)
-    return Kernel(settings, services, tools, policy, stores, provider, health, principal, mirror, worker)
+    return Kernel(settings, services, tools, policy, stores, provider, health, principal, mirror, worker, resources)
 
 
 def _folder_store(root: str) -> InteractionStore:
@@ -368,6 +378,8 @@ def _provider(settings: Settings) -> AIProvider | None:
 
 def _definition(kernel: Kernel) -> ServerDefinition:
     from chaoscore.adapters.mcp.definition import ServerDefinition
+    from chaoscore.adapters.mcp.request_state import StateSeal
+    from chaoscore.adapters.mcp.state_keys import StateKeys
 
     return ServerDefinition(
         name="chaos-core",
@@ -375,6 +387,9 @@ def _definition(kernel: Kernel) -> ServerDefinition:
         version=__version__,
         instructions=INSTRUCTIONS,
         tools=kernel.tools,
+        resources=kernel.resources,
+        fixed_resources=True,
+        seal=StateSeal(StateKeys(kernel.settings.data_dir / STATE_KEYS_FILE), SystemClock()),
     )
 
 
@@ -400,7 +415,8 @@ async def serve_http(
 ) -> None:
     """Serve Streamable HTTP until SIGTERM or SIGINT: the kernel at ``/mcp``, human decisions at ``/interaction/mcp``.
 
-    With ``worker`` runs go on by themselves once their question is answered. Raises ``ConfigurationInvalid`` when it cannot.
+    With ``worker`` runs go on by themselves once their question is answered. Raises ``ConfigurationInvalid`` when it
+    cannot.
     """
     from chaoscore.adapters.mcp.http import http_app
     from chaoscore.adapters.mcp.http_guard import AllowedHosts

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from chaoscore.app.approvals import Answer, Approvals
 from chaoscore.app.interaction_ports import InteractionStore, InteractionUnit
@@ -52,7 +52,7 @@ class FolderMirror:
 
     # -- what others tell it ---------------------------------------------------------------------------------
 
-    def rested(self, run: Run) -> None:
+    def rested(self, run: Run, asked: Sequence[RunDecision] = ()) -> None:
         """A run came to rest: what it asks, or asks no more, is to be seen in its folder."""
         if run.root is not None and run.decisions:
             self._mark(run.label)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from chaoscore.app.achieve import Achievement, Achiever, Goal
 from chaoscore.app.approvals import Approvals
 from chaoscore.app.capabilities import Registry
 from chaoscore.app.envelope import Envelope, failure
 from chaoscore.app.kernel import schemas
+from chaoscore.app.kernel.in_place import InPlace
 from chaoscore.app.kernel.inspect import Inspector
 from chaoscore.app.kernel.report import run_envelope
 from chaoscore.app.memories import MemoryService
@@ -214,6 +215,7 @@ def kernel_tools(services: KernelServices) -> tuple[ToolSpec, ...]:
 class _Tools:
     def __init__(self, services: KernelServices) -> None:
         self._services = services
+        self._in_place = InPlace(services.approvals)
 
     async def reason(self, arguments: JsonObject, context: CallContext) -> Envelope:
         services = self._services
@@ -256,7 +258,11 @@ class _Tools:
             return run_envelope(await self._services.runs.cancel(request, context))
         pump = _Pump(context)
         try:
-            return run_envelope(await self._services.runs.execute(request, context, pump.listener))
+            report = await self._services.runs.execute(request, context, pump.listener)
+            while not report.in_motion and await self._in_place.ask(report.run, context):
+                later = await self._services.runs.execute(request, context, pump.listener)
+                report = replace(later, credential=report.credential or later.credential)
+            return run_envelope(report)
         except Busy as busy:
             return failure(busy, "another process drives this run now; look with chaoscore_inspect what=run")
         finally:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from weakref import WeakValueDictionary
@@ -21,7 +21,7 @@ from chaoscore.app.runs.driver import Driver
 from chaoscore.app.runs.recorder import Recorder
 from chaoscore.app.tools import CallContext
 from chaoscore.domain.action import Action, ActionError, Event, Grant
-from chaoscore.domain.approval import denials
+from chaoscore.domain.approval import RunDecision, denials
 from chaoscore.domain.audit import AuditEvent
 from chaoscore.domain.errors import ChaosError, Conflict, InvalidInput
 from chaoscore.domain.records import RUN_FINISHED, Changes, Run, StoredPlan, Wish
@@ -32,8 +32,8 @@ log = logging.getLogger(__name__)
 Granted = tuple[list[Grant], list[AuditEvent]]
 Approve = Callable[[RunState, Collection[str]], Granted]
 """What the caller approves in a run as it stands at call time, given the digests that a person denied."""
-Rested = Callable[[Run], None]
-"""Hears of a run that came to rest or to its end, once that is durable."""
+Rested = Callable[[Run, Sequence[RunDecision]], None]
+"""Hears of a run that came to rest or to its end, and of what it asks anew, once that is durable."""
 
 
 @dataclass(slots=True)
@@ -212,7 +212,7 @@ class Supervisor:
             kept = tuple(replace(d, state=ends.get(d.id, d.state), applied=True) for d in run.decisions)
             run = replace(run, decisions=(*kept, *questions.asked))
         for tell in self._rested:
-            tell(replace(run, status=status, evaluation=evaluation))
+            tell(replace(run, status=status, evaluation=evaluation), questions.asked)
 
     async def close(self, grace_seconds: float) -> None:
         """Start nothing more and let what runs end, for at most ``grace_seconds``; the rest is recovered next time."""

@@ -9,6 +9,7 @@ from chaoscore.domain.action import Action, Grant
 from chaoscore.domain.approval import APPROVE, DENY, AskedAction, Difference, RunDecision, RunResponse
 from chaoscore.domain.asking import Setting, approval_question
 from chaoscore.domain.errors import ChaosError, Conflict, NotFound
+from chaoscore.domain.json import JsonObject
 from chaoscore.domain.records import Changes, Claim, Wish
 from chaoscore.testing.contracts.base import LOCAL, NOBODY, OTHER, StoreContract, World, refused, story
 
@@ -18,7 +19,10 @@ SECONDS = 600.0
 
 def decision(world: World, name: str = "DEC-1", run: str = "r-1") -> RunDecision:
     now = world.clock.now()
-    shown = {"capability": "test.noop", "arguments": {"text": "größer", "n": 2**70, "deep": [None, {"": []}]}}
+    shown: JsonObject = {
+        "capability": "test.noop",
+        "arguments": {"text": "größer", "n": 2**70, "deep": [None, {"": []}]},
+    }
     changed = (
         Difference("/arguments/n", 1, 2**70),
         Difference("/x", None, 1, "before"),
