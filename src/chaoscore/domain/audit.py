@@ -51,11 +51,15 @@ class AuditEvent:
 
 @dataclass(frozen=True, slots=True)
 class ChainedEvent:
-    """An event in its place. ``seq`` counts from 1 without gaps; ``body`` is the event's canonical text."""
+    """An event in its place. ``seq`` counts from 1 without gaps; ``body`` is the event's canonical text.
+
+    ``said`` is the same as a value, where whoever reads the events has it at hand.
+    """
 
     seq: int
     body: str
     mac: str
+    said: JsonObject | None = field(default=None, compare=False, repr=False)
 
 
 def chain_mac(key: bytes, seq: int, previous_mac: str, body: str) -> str:
@@ -124,7 +128,7 @@ def verify_chain(key: bytes, events: Iterable[ChainedEvent], checkpoint: Checkpo
         if not _same(chain_mac(key, event.seq, previous, event.body), event.mac):
             return report(f"event {event.seq} was altered, moved or written without the key", event.seq)
         previous, count = event.mac, event.seq
-        if mediation.is_sound and (said := _said(event)) is not None:
+        if mediation.is_sound and (said := event.said or _said(event.body)) is not None:
             mediation.step(event.seq, said)
         if checkpoint is not None and count == checkpoint.seq:
             if not _same(previous, checkpoint.mac):
@@ -135,9 +139,9 @@ def verify_chain(key: bytes, events: Iterable[ChainedEvent], checkpoint: Checkpo
     return report()
 
 
-def _said(event: ChainedEvent) -> JsonObject | None:
+def _said(body: str) -> JsonObject | None:
     try:
-        said = json.loads(event.body)
+        said = json.loads(body)
     except (ValueError, RecursionError):
         return None
     return said if is_object(said) else None

@@ -101,7 +101,7 @@ class MediationReport:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Event:
     seq: int
     kind: str
@@ -128,7 +128,7 @@ class _Event:
         return error.get("code") if is_object(error) else None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Verdict:
     """``mode`` is ``None`` in events of a version that did not write it."""
 

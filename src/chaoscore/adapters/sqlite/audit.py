@@ -181,7 +181,7 @@ def chained_events(connection: sqlite3.Connection) -> Iterator[ChainedEvent]:
         if not rows:
             return
         for seq, principal, run, body, mac in rows:
-            yield ChainedEvent(seq, _honest_body(Entry(principal, run, body)), mac if isinstance(mac, str) else "")
+            yield _linked(seq, Entry(principal, run, body), mac if isinstance(mac, str) else "")
         last = rows[-1][0]
 
 
@@ -190,13 +190,13 @@ def any_text(raw: bytes) -> str:
     return raw.decode("utf-8", "backslashreplace")
 
 
-def _honest_body(entry: Entry) -> str:
-    """The body that the link must fit. Columns only help to find events: where they say something else than the body,
-    somebody wrote them, and no link fits."""
+def _linked(seq: int, entry: Entry, mac: str) -> ChainedEvent:
+    """An event with the body that its link must fit. Columns only help to find events: where they say something else
+    than the body, somebody wrote them, and no link fits."""
     try:
         event = decode_object(entry.body)
     except MalformedText:
-        return f"not an event: {encode(str(entry.body))}"
+        return ChainedEvent(seq, f"not an event: {encode(str(entry.body))}", mac)
     if event.get("principal") != entry.principal or event.get("run") != entry.run:
-        return f"columns differ: {entry.body}"
-    return entry.body
+        return ChainedEvent(seq, f"columns differ: {entry.body}", mac)
+    return ChainedEvent(seq, entry.body, mac, event)
