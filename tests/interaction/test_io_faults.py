@@ -116,6 +116,44 @@ def test_a_failing_disk_leaves_the_old_state_or_the_new_one(
         assert faults(root) == [], f"point {point}"
 
 
+EVERY_OPERATION = [
+    pytest.param(operation, id=operation.name, marks=() if operation.name == "answer" else pytest.mark.campaign)
+    for operation in OPERATIONS
+]
+
+
+@pytest.mark.parametrize("closing", [False, True], ids=["any call", "closing"])
+@pytest.mark.parametrize("operation", EVERY_OPERATION)
+def test_a_system_call_that_fails_once_never_hides_what_happened(
+    tmp_path: Path, operation: Operation, closing: bool
+) -> None:
+    """Also one that only reads. Closing gives the descriptor back whatever it answers."""
+    for point in fault_points(600):
+        repository = tmp_path / str(point)
+        repository.mkdir()
+        root = repository / ".chaos/interactions"
+        decision, _ = sound(repository, operation, *operation.before)
+        before = primary(root)
+        injector = FaultInjector(
+            point,
+            fault=lambda *_: OSError(errno.EIO, "broken on purpose"),
+            only=lambda call: (call == "close") == closing,
+            when="after" if closing else "before",
+        )
+        envelope = broken(repository, operation, injector, decision)
+        if not injector.fired:
+            return
+        if envelope.ok:
+            assert operation.happened(root, decision), f"point {point}: {envelope}"
+        else:
+            assert envelope.status in ("IO_ERROR", "RUNTIME_BUSY"), f"point {point}: {envelope}"
+            assert primary(root) == before, f"point {point}: said that it did not happen: {envelope}"
+        look(repository)
+        assert faults(root) == [], f"point {point}"
+        _, repeated = sound(repository, operation, decision=decision)
+        assert repeated is not None and (repeated.ok or envelope.ok), f"point {point}: {repeated}"
+
+
 def look(repository: Path) -> None:
     async def story() -> None:
         service = bench(repository).service()

@@ -12,7 +12,7 @@ from itertools import islice
 from chaoscore.adapters.files.interaction.encoding import line
 from chaoscore.adapters.files.interaction.fileops import FileOps
 from chaoscore.adapters.files.interaction.folder import Folder
-from chaoscore.domain.interaction.errors import MalformedState
+from chaoscore.domain.errors import ChaosError
 from chaoscore.domain.interaction.names import AUDIT_PATH
 from chaoscore.domain.json import JsonObject
 
@@ -41,7 +41,7 @@ def append(folder: Folder, lines: Sequence[JsonObject], durable: bool) -> tuple[
                 grown = len(data) + torn
             if torn:
                 warnings.append(f"{relative} had a torn last line; it was fenced off")
-        except MalformedState as error:
+        except ChaosError as error:
             warnings.append(f"{error.message}; the audit line was not written")
         except OSError as error:
             why = (error.strerror or "failed").lower()
@@ -59,7 +59,7 @@ def archive(folder: Folder, relative: str, lines: Iterable[JsonObject]) -> list[
         rest = iter(lines)
         while batch := b"".join(line(document) for document in islice(rest, _BATCH_LINES)):
             _append(folder.ops, folder.path(relative), batch, False)
-    except MalformedState as error:
+    except ChaosError as error:
         return [error.message]
     except OSError as error:
         return [f"{relative} could not be written ({(error.strerror or 'failed').lower()})"]

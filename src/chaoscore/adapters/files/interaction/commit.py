@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from chaoscore.adapters.files.interaction.fileops import FileOps, storage_error
+from chaoscore.adapters.files.interaction.fileops import FileOps, close_quietly, storage_error
 from chaoscore.adapters.files.interaction.folder import Folder
 from chaoscore.domain.errors import Conflict
 
@@ -206,7 +206,7 @@ class Commit:
             try:
                 self._ops.fsync(fd)
             finally:
-                self._ops.close(fd)
+                close_quietly(self._ops, fd)
 
 
 def _name(step: Step) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -112,6 +113,12 @@ class FileOps:
         except BlockingIOError:
             return False
         return True
+
+
+def close_quietly(ops: FileOps, fd: int) -> None:
+    """For what was only read or synced: the descriptor is gone either way, and nothing depends on how it went."""
+    with contextlib.suppress(OSError):
+        ops.close(fd)
 
 
 def _stat(found: os.stat_result) -> Stat:

@@ -9,7 +9,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 from chaoscore.adapters.files.interaction.encoding import NotJson, loads
-from chaoscore.adapters.files.interaction.fileops import FileOps, Stat, storage_error
+from chaoscore.adapters.files.interaction.fileops import FileOps, Stat, close_quietly, storage_error
 from chaoscore.domain.interaction.errors import MalformedState
 from chaoscore.domain.json import Json
 
@@ -114,7 +114,7 @@ class Folder:
         except OSError as error:
             raise storage_error(error, relative) from error
         finally:
-            self.ops.close(fd)
+            close_quietly(self.ops, fd)
 
     def require_inside(self, relative: str) -> None:
         """A link on the way must stay below the root. Raises ``MalformedState``, ``OSError``."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from chaoscore.adapters.files.interaction.encoding import NotJson, loads
-from chaoscore.adapters.files.interaction.fileops import Stat
+from chaoscore.adapters.files.interaction.fileops import Stat, close_quietly
 from chaoscore.adapters.files.interaction.folder import Folder
 from chaoscore.domain.errors import ChaosError
 from chaoscore.domain.interaction.names import AUDIT_PATH, is_id
@@ -129,7 +129,7 @@ def _content(folder: Folder, begin: int, size: int) -> bytes | None:
     except OSError:
         return None
     finally:
-        folder.ops.close(fd)
+        close_quietly(folder.ops, fd)
 
 
 def _named(lines: Iterable[bytes]) -> Names | None:

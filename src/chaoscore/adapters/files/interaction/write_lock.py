@@ -16,7 +16,7 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from chaoscore.adapters.files.interaction.fileops import FileOps, storage_error
+from chaoscore.adapters.files.interaction.fileops import FileOps, close_quietly, storage_error
 from chaoscore.domain.errors import StorageError
 from chaoscore.domain.interaction.errors import RuntimeBusy
 
@@ -127,12 +127,12 @@ class WriteLock:
                 self._ops.unlink(self.path)
         self._forget()
         if self._root_fd is not None:
-            self._ops.close(self._root_fd)
+            close_quietly(self._ops, self._root_fd)
             self._root_fd = None
 
     def _forget(self) -> None:
         if self._lock_fd is not None:
-            self._ops.close(self._lock_fd)
+            close_quietly(self._ops, self._lock_fd)
             self._lock_fd = None
         self._inode = 0
 
@@ -147,7 +147,7 @@ class WriteLock:
             self.has_flock = False
             return True
         if not held:
-            self._ops.close(self._root_fd)
+            close_quietly(self._ops, self._root_fd)
             self._root_fd = None
         return held
 
@@ -178,9 +178,9 @@ class WriteLock:
         kept = False
         try:
             self._write_all(fd)
+            inode = self._ops.fstat(fd).inode
             self._ops.link(temporary, self.path)
-            self._keep(fd)
-            kept = True
+            self._lock_fd, self._inode, kept = fd, inode, True
         except FileExistsError:
             return False
         except OSError as error:
@@ -189,7 +189,7 @@ class WriteLock:
             self.has_links = False
         finally:
             if not kept:
-                self._ops.close(fd)
+                close_quietly(self._ops, fd)
             _quietly(lambda: self._ops.unlink(temporary))
         return kept or self._create_plain(flags)
 
@@ -199,7 +199,12 @@ class WriteLock:
             fd = self._ops.open(self.path, flags)
         except FileExistsError:
             return False
-        self._keep(fd)
+        self._lock_fd = fd
+        try:
+            self._inode = self._ops.fstat(fd).inode
+        except OSError:
+            _quietly(lambda: self._ops.unlink(self.path))
+            raise
         self._write_all(fd)
         return True
 
@@ -207,10 +212,6 @@ class WriteLock:
         data = self._record()
         if self._ops.write(fd, data) != len(data):
             raise OSError(errno.ENOSPC, "no space left on device")
-
-    def _keep(self, fd: int) -> None:
-        self._lock_fd = fd
-        self._inode = self._ops.fstat(fd).inode
 
     def _inspect(self) -> Waiting | None:
         """Somebody's lock stands there: ``None`` when it was dead and is gone now."""
@@ -254,7 +255,7 @@ class WriteLock:
         except (OSError, ValueError, RecursionError):
             return None
         finally:
-            self._ops.close(fd)
+            close_quietly(self._ops, fd)
         if not isinstance(value, dict):
             return None
         pid, at = value.get("pid"), value.get("at")

@@ -16,11 +16,12 @@ from chaoscore.adapters.files.interaction import audit_log, schemas
 from chaoscore.adapters.files.interaction import facts as f
 from chaoscore.adapters.files.interaction.commit import Commit, Put, Step
 from chaoscore.adapters.files.interaction.encoding import pretty
-from chaoscore.adapters.files.interaction.fileops import storage_error
+from chaoscore.adapters.files.interaction.fileops import close_quietly, storage_error
 from chaoscore.adapters.files.interaction.folder import Folder
 from chaoscore.adapters.files.interaction.lock_cache import LockCache
 from chaoscore.adapters.files.interaction.settings import FolderSettings
 from chaoscore.adapters.files.interaction.unit import FileUnit, Written
+from chaoscore.adapters.files.interaction.write_lock import NAME as LOCK_NAME
 from chaoscore.adapters.files.interaction.write_lock import WriteLock
 from chaoscore.app.ports import Clock
 from chaoscore.domain.errors import ChaosError, StorageError
@@ -36,6 +37,7 @@ from chaoscore.domain.json import Json, JsonObject
 _ENTRY_BYTES_LEAST = 150
 _LATE_ENTRIES_MAX = 50_000
 _REAPPLY_SECONDS = 10.0
+_UNKNOWN = -1  # how much the audit log grew: whoever looks next reads it again
 _REFRESH_SECONDS = 2.0  # peers break a lock that looks 15 seconds old
 
 
@@ -98,6 +100,9 @@ class Writer:
         except LockLost:
             commit.abandon()
             raise
+        except OSError as error:
+            commit.abandon()
+            raise storage_error(error, LOCK_NAME) from error
         commit.apply()
         unit.warnings.extend(commit.warnings)
         answered = any(line.get("eventType") == "decision-answered" for line in events)
@@ -108,11 +113,21 @@ class Writer:
         failed = commit.failed
         if not self._lock.is_ours():
             failed = failed | self._reapply(unit, steps)
-        for written in documents.values():
-            if written.relative not in failed:
-                self._tell_catalog(written)
-        self._catalog.settle(grown)
+        self._remember([written for written in documents.values() if written.relative not in failed], grown)
         unit.settled(failed)
+
+    def _remember(self, placed: Sequence[Written], grown: int) -> None:
+        """What a catalog cannot be told now, although it happened, it finds by looking through the folder."""
+        try:
+            for written in placed:
+                self._tell_catalog(written)
+        except ChaosError:
+            self._catalog.doubt()
+            grown = _UNKNOWN
+        try:
+            self._catalog.settle(grown)
+        except ChaosError:
+            self._catalog.doubt()
 
     def _point_again(self, unit: FileUnit) -> None:
         """``active.json`` alone was wrong: nothing else depends on it, so that failing is a warning."""
@@ -248,8 +263,7 @@ class Writer:
                 unit.warnings.append(f"another process took the write lock away and it cannot be had: {error.message}")
                 return self._lost(steps)
             lost = [step for step in steps if isinstance(step, Put) and self._is_lost(step)]
-            mended = [self._mended(unit, step) for step in lost]
-            failed = self._put_back(unit, mended) if mended else set()
+            failed = self._put_back(unit, lost) if lost else set()
             if self._lock.is_ours():
                 return failed
         unit.warnings.append("another process kept taking the write lock away; the next operation heals what was lost")
@@ -258,14 +272,14 @@ class Writer:
     def _lost(self, steps: Sequence[Step]) -> set[str]:
         return {step.relative for step in steps if isinstance(step, Put) and self._is_lost(step)}
 
-    def _put_back(self, unit: FileUnit, mended: Sequence[Put]) -> set[str]:
-        commit = Commit(self._folder, mended, self._temporary)
+    def _put_back(self, unit: FileUnit, lost: Sequence[Put]) -> set[str]:
         try:
+            commit = Commit(self._folder, [self._mended(unit, step) for step in lost], self._temporary)
             commit.prepare()
             commit.apply()
         except ChaosError as error:
             unit.warnings.append(f"what another process overwrote could not be put back: {error.message}")
-            return {step.relative for step in mended}
+            return {step.relative for step in lost}
         unit.warnings.extend(commit.warnings)
         return commit.failed
 
@@ -313,7 +327,7 @@ class Writer:
         try:
             self._folder.ops.fsync(fd)
         finally:
-            self._folder.ops.close(fd)
+            close_quietly(self._folder.ops, fd)
 
 
 def _session_entry(facts: f.SessionFacts) -> dict[str, Json]:
