@@ -10,10 +10,11 @@ import hashlib
 import hmac
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from chaoscore.domain.json import Json, JsonObject, canonical_text, is_object
 from chaoscore.domain.mediation import Mediation, MediationReport
+from chaoscore.domain.redaction import Redactor
 
 GENESIS = "0" * 64
 
@@ -47,6 +48,13 @@ class AuditEvent:
             "item": self.item,
             "data": self.data,
         }
+
+
+def redacted(event: AuditEvent, redactor: Redactor) -> AuditEvent:
+    """The event without secrets, whoever put them in: a key or a tag of a memory, an error's message, a step's name."""
+    data = redactor.json(event.data)
+    step = None if event.step is None else redactor.text(event.step)
+    return replace(event, step=step, data=data if is_object(data) else {})
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ events that were cut off is gone for good, and only a person can say that this i
 
 from __future__ import annotations
 
-from chaoscore.adapters.sqlite.chain import entries
 from chaoscore.adapters.sqlite.database import Transaction
 from chaoscore.adapters.sqlite.stores import Stores
 from chaoscore.domain.audit import AuditEvent, Checkpoint
@@ -18,7 +17,7 @@ async def accept_head(stores: Stores, event: AuditEvent) -> Checkpoint:
 
     A process that dies in between leaves the event and no checkpoint: done again, it is said again.
     """
-    new = entries((event,))
+    new = stores.chain.entries((event,))
 
     def record(transaction: Transaction) -> Checkpoint | None:
         stores.chain.append(transaction, new)

@@ -15,7 +15,7 @@ from itertools import islice
 from json.encoder import encode_basestring
 
 from chaoscore.adapters.sqlite.audit_finder import newest_events
-from chaoscore.adapters.sqlite.chain import Chain, Entry, entries
+from chaoscore.adapters.sqlite.chain import Chain, Entry
 from chaoscore.adapters.sqlite.codec import MalformedText, decode_object, encode
 from chaoscore.adapters.sqlite.database import Database, Transaction
 from chaoscore.adapters.sqlite.failures import translate
@@ -48,7 +48,7 @@ class SqliteAuditStore:
         self._redactor = redactor
 
     async def append(self, events: Sequence[AuditEvent]) -> None:
-        new = entries(events)
+        new = self._chain.entries(events)
 
         def work(transaction: Transaction) -> None:
             self._chain.append(transaction, new)

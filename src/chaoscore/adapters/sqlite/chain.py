@@ -27,9 +27,10 @@ from chaoscore.adapters.sqlite.codec import encode_fact
 from chaoscore.adapters.sqlite.database import Transaction
 from chaoscore.adapters.sqlite.disk import Disk
 from chaoscore.app.ports import Ids
-from chaoscore.domain.audit import GENESIS, AuditEvent, Checkpoint
+from chaoscore.domain.audit import GENESIS, AuditEvent, Checkpoint, redacted
 from chaoscore.domain.errors import StorageError
 from chaoscore.domain.json import Json
+from chaoscore.domain.redaction import Redactor
 
 KEY_NAME = "audit.key"
 HEAD_NAME = "audit.head"
@@ -50,11 +51,6 @@ class Entry(NamedTuple):
     principal: str
     run: str | None
     body: str
-
-
-def entries(events: Sequence[AuditEvent]) -> list[Entry]:
-    """Written out before any lock is held. Raises ``ValueError`` for what is not JSON."""
-    return [Entry(event.principal, event.run, encode_fact(_slim(event))) for event in events]
 
 
 def _slim(event: AuditEvent) -> dict[str, Json]:
@@ -78,11 +74,12 @@ def _slim(event: AuditEvent) -> dict[str, Json]:
 class Chain:
     """Key, head and the one way to append. ``problem`` tells why nothing can be appended, ``None`` when it can."""
 
-    def __init__(self, disk: Disk, directory: Path, ids: Ids) -> None:
+    def __init__(self, disk: Disk, directory: Path, ids: Ids, redactor: Redactor | None = None) -> None:
         self.key_path = directory / KEY_NAME
         self.head_path = directory / HEAD_NAME
         self._disk = disk
         self._ids = ids
+        self._redactor = redactor or Redactor()
         self.problem: StorageError | None = None
         self._key: bytes | None = None
         self._keyed: hmac.HMAC | None = None
@@ -148,6 +145,19 @@ class Chain:
         )
 
     # -- appending -------------------------------------------------------------------------------------------
+
+    def entries(self, events: Sequence[AuditEvent]) -> list[Entry]:
+        """Written out before any lock is held, without secrets: every event of every kind passes here (law 10).
+
+        Raises ``ValueError`` for what is not JSON.
+        """
+        return [Entry(event.principal, event.run, self._body(event)) for event in events]
+
+    def _body(self, event: AuditEvent) -> str:
+        body = encode_fact(_slim(event))
+        if body.isascii() and self._redactor.finds_nothing_in(body):
+            return body
+        return encode_fact(_slim(redacted(event, self._redactor)))
 
     def append(self, transaction: Transaction, new: Sequence[Entry]) -> None:
         """Put events at the end of the chain, as part of the transaction."""

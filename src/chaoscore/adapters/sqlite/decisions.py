@@ -9,7 +9,7 @@ import logging
 import sqlite3
 from collections.abc import Sequence
 
-from chaoscore.adapters.sqlite.chain import Chain, entries
+from chaoscore.adapters.sqlite.chain import Chain
 from chaoscore.adapters.sqlite.cursors import make_cursor, read_cursor
 from chaoscore.adapters.sqlite.database import Database, Transaction
 from chaoscore.adapters.sqlite.decision_rows import (
@@ -126,7 +126,7 @@ class SqliteDecisionStore:
     async def answer(self, decision: RunDecision, grants: Sequence[Grant], events: Sequence[AuditEvent]) -> None:
         response = decision.response
         assert response is not None
-        body, new = response_body(response), entries(events)
+        body, new = response_body(response), self._chain.entries(events)
 
         def work(transaction: Transaction) -> None:
             execute = transaction.execute

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 
-from chaoscore.adapters.sqlite.chain import Chain, entries
+from chaoscore.adapters.sqlite.chain import Chain
 from chaoscore.adapters.sqlite.codec import encode
 from chaoscore.adapters.sqlite.database import Database, Transaction
 from chaoscore.adapters.sqlite.memory_index import MemoryIndex
@@ -62,7 +62,7 @@ class SqliteMemoryStore:
         value = encode(memory.value)
         terms = self._index.terms(namespace, memory.tags, searched_text(memory.key, memory.tags, value))
         expires = now + memory.ttl_seconds if memory.ttl_seconds is not None else None
-        new = entries(events)
+        new = self._chain.entries(events)
 
         def work(transaction: Transaction) -> Memory:
             row = transaction.execute(_BY_KEY, (namespace, memory.key)).fetchone()
@@ -97,7 +97,7 @@ class SqliteMemoryStore:
 
     async def forget(self, namespace: str, key: str, now: float, events: Sequence[AuditEvent]) -> bool:
         _check_text(key, "key")
-        new = entries(events)
+        new = self._chain.entries(events)
 
         def work(transaction: Transaction) -> bool:
             row = transaction.execute(_BY_KEY, (namespace, key)).fetchone()

@@ -12,7 +12,7 @@ import hmac
 import sqlite3
 from collections.abc import Sequence
 
-from chaoscore.adapters.sqlite.chain import Chain, entries
+from chaoscore.adapters.sqlite.chain import Chain
 from chaoscore.adapters.sqlite.database import Database, Transaction
 from chaoscore.adapters.sqlite.rows import plan_body, stored_plan
 from chaoscore.domain.audit import AuditEvent
@@ -46,7 +46,7 @@ class SqlitePlanStore:
         binding = hashed(connection) if connection is not None and plan.owner == ANONYMOUS.key else None
         handle = shown_handle(credential, plan.owner)
         row = (plan.label, hashed(credential), handle, plan.owner, binding, plan_body(plan))
-        new = entries(events)
+        new = self._chain.entries(events)
 
         def work(transaction: Transaction) -> None:
             try:

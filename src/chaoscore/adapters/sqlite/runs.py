@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
 
-from chaoscore.adapters.sqlite.chain import Chain, Entry, Execute, entries
+from chaoscore.adapters.sqlite.chain import Chain, Entry, Execute
 from chaoscore.adapters.sqlite.codec import encode
 from chaoscore.adapters.sqlite.cursors import make_cursor, read_cursor
 from chaoscore.adapters.sqlite.database import Database, Transaction
@@ -104,7 +104,7 @@ class SqliteRunStore:
             run.root,
             wish_body(run.wish) if run.wish is not None else None,
         )
-        new = entries(events)
+        new = self._chain.entries(events)
 
         def work(transaction: Transaction) -> tuple[Run, bool]:
             found = transaction.execute(_NEWEST_OF_PLAN, (run.plan,)).fetchone()
@@ -202,7 +202,7 @@ class SqliteRunStore:
     def _change(
         self, claim: Claim, changes: Changes, events: Sequence[AuditEvent], release: bool
     ) -> asyncio.Future[None]:
-        prepared = _Prepared(changes, entries(events))
+        prepared = _Prepared(changes, self._chain.entries(events))
 
         def work(transaction: Transaction) -> None:
             run = self._leases.held(transaction, claim)
@@ -213,7 +213,7 @@ class SqliteRunStore:
         return self._database.write(work)
 
     async def record_outside(self, label: str, changes: Changes, events: Sequence[AuditEvent]) -> None:
-        prepared = _Prepared(changes, entries(events))
+        prepared = _Prepared(changes, self._chain.entries(events))
         now = self._clock.now()
 
         def work(transaction: Transaction) -> None:
@@ -231,7 +231,7 @@ class SqliteRunStore:
         evidence: JsonObject,
         events: Sequence[AuditEvent],
     ) -> None:
-        body, new = encode(evidence), entries(events)
+        body, new = encode(evidence), self._chain.entries(events)
 
         def work(transaction: Transaction) -> None:
             run = transaction.execute("SELECT id FROM runs WHERE label = ?", (label,)).fetchone()

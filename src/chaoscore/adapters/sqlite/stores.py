@@ -71,7 +71,7 @@ async def open_stores(
     """
     disk = disk or Disk()
     turnstile = Turnstile(disk, directory)
-    chain = Chain(disk, directory, ids)
+    chain = Chain(disk, directory, ids, redactor)
     opening = Opening(disk, directory, turnstile, chain.prelude, chain.first_rows, wait_seconds)
     database = Database(disk, opening, turnstile, chain.committed, wait_seconds)
     try:
