@@ -6,7 +6,7 @@ import asyncio
 import errno
 import sqlite3
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -56,24 +56,6 @@ class Watched(Disk):
             self.when()
 
 
-class Still(asyncio.SelectorEventLoop):
-    """A loop whose clock only a test moves on: a loaded machine is no slow disk."""
-
-    now = 1_000.0
-
-    def time(self) -> float:
-        return self.now
-
-
-def run(story: Coroutine[object, object, None]) -> None:
-    with asyncio.Runner(loop_factory=Still) as runner:
-        runner.run(story)
-
-
-def pass_seconds(seconds: float) -> None:
-    Still.now += seconds
-
-
 def tell(directory: Path, disk: Disk, story: Callable[[World], Awaitable[None]]) -> None:
     async def telling() -> None:
         world = await sqlite_world(directory, disk)
@@ -82,7 +64,7 @@ def tell(directory: Path, disk: Disk, story: Callable[[World], Awaitable[None]])
         finally:
             await world.stores.close()
 
-    run(telling())
+    asyncio.run(telling())
 
 
 async def put(world: World, key: str, value: str) -> None:
@@ -210,10 +192,10 @@ def test_a_disk_that_turns_out_to_be_slow_holds_the_loop_up_once(tmp_path: Path)
         await put(world, "k", "v")
         await get(world, "k")
         disk.looked_up.clear()
-        disk.when = lambda: pass_seconds(2 * SLOW_SECONDS) if disk.looked_up[-1] else None
+        disk.when = lambda: world.clock.advance(2 * SLOW_SECONDS) if disk.looked_up[-1] else None
         assert [await get(world, "k") for _ in range(50)] == ["v"] * 50
         assert disk.on_the_loop == 1
-        pass_seconds(PAUSE_SECONDS)
+        world.clock.advance(PAUSE_SECONDS)
         assert [await get(world, "k") for _ in range(50)] == ["v"] * 50
         assert disk.on_the_loop == 2
 
@@ -226,7 +208,7 @@ def test_a_row_that_nobody_wanted_for_long_is_read_by_the_thread_first(tmp_path:
     async def story(world: World) -> None:
         await put(world, "k", "v")
         await get(world, "k")
-        pass_seconds(WARM_SECONDS)
+        world.clock.advance(WARM_SECONDS)
         disk.looked_up.clear()
         assert [await get(world, "k") for _ in range(2)] == ["v"] * 2
         assert disk.looked_up == [False, True]
@@ -315,7 +297,7 @@ def test_a_glance_that_fails_at_any_call_is_made_good_by_the_thread(
                 assert number > 2, "nothing was read at a glance"
                 return
 
-    run(story())
+    asyncio.run(story())
 
 
 def test_an_error_that_stays_is_told_as_the_thread_tells_it(tmp_path: Path) -> None:
@@ -335,4 +317,4 @@ def test_an_error_that_stays_is_told_as_the_thread_tells_it(tmp_path: Path) -> N
         assert await get(world, "k") == "v"
         await stores.close()
 
-    run(story())
+    asyncio.run(story())

@@ -24,6 +24,7 @@ from chaoscore.adapters.sqlite.lane import Job, Lane
 from chaoscore.adapters.sqlite.opening import Opening
 from chaoscore.adapters.sqlite.rows import Row
 from chaoscore.adapters.sqlite.turnstile import Turnstile
+from chaoscore.app.ports import Clock
 from chaoscore.domain.audit import Checkpoint
 from chaoscore.domain.errors import ChaosError
 
@@ -58,6 +59,7 @@ class Database:
         opening: Opening,
         turnstile: Turnstile,
         after_commit: Callable[[Transaction], None],
+        clock: Clock,
         wait_seconds: float = WAIT_SECONDS,
     ) -> None:
         self.path = opening.path
@@ -73,7 +75,7 @@ class Database:
         self._prepared = False
         self._writer: Lane[Write] = Lane("chaoscore-write", self._write, self._end_writing, self._busy, wait_seconds)
         self._reader: Lane[Read] = Lane("chaoscore-read", self._read, self._finish_reading, self._busy, wait_seconds)
-        self._glance = Glance(disk, opening)
+        self._glance = Glance(disk, opening, clock)
 
     # -- in the event loop's thread --------------------------------------------------------------------------
 

@@ -17,7 +17,6 @@ The connection is opened and closed by the reading thread only.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import sqlite3
 from collections.abc import Callable, Hashable
@@ -27,6 +26,7 @@ from chaoscore.adapters.sqlite.disk import Disk
 from chaoscore.adapters.sqlite.failures import is_busy
 from chaoscore.adapters.sqlite.opening import Opening
 from chaoscore.adapters.sqlite.rows import Row
+from chaoscore.app.ports import Clock
 
 WARM_SECONDS = 60.0
 WARM_ROWS_MAX = 4_096
@@ -41,7 +41,8 @@ Fetch = Callable[[sqlite3.Connection], Row | None]
 
 
 class Glance:
-    def __init__(self, disk: Disk, opening: Opening) -> None:
+    def __init__(self, disk: Disk, opening: Opening, clock: Clock) -> None:
+        self._clock = clock
         self._disk = disk
         self._opening = opening
         self._path: Path = opening.path
@@ -60,7 +61,7 @@ class Glance:
         warm_until = self._warm.get(name)
         if warm_until is None:
             return DECLINED
-        began = asyncio.get_running_loop().time()
+        began = self._clock.monotonic()
         self._in_a_row += 1
         if self._in_a_row >= GLANCES_MAX or began >= warm_until or began < self._paused_until:
             self._in_a_row = 0
@@ -81,7 +82,7 @@ class Glance:
             self._unclosed.append(connection)
             return DECLINED
         self._connection = connection
-        ended = asyncio.get_running_loop().time()
+        ended = self._clock.monotonic()
         if ended - began > SLOW_SECONDS:
             self._paused_until = ended + PAUSE_SECONDS
         if _is_long(row):
@@ -95,7 +96,7 @@ class Glance:
         warm.pop(name, None)
         if len(warm) >= WARM_ROWS_MAX:
             del warm[next(iter(warm))]
-        warm[name] = asyncio.get_running_loop().time() + WARM_SECONDS
+        warm[name] = self._clock.monotonic() + WARM_SECONDS
 
     # -- in the reading thread -------------------------------------------------------------------------------
 

@@ -73,7 +73,7 @@ async def open_stores(
     turnstile = Turnstile(disk, directory)
     chain = Chain(disk, directory, ids, redactor)
     opening = Opening(disk, directory, turnstile, chain.prelude, chain.first_rows, wait_seconds)
-    database = Database(disk, opening, turnstile, chain.committed, wait_seconds)
+    database = Database(disk, opening, turnstile, chain.committed, clock, wait_seconds)
     try:
         index = await database.read(lambda connection: _look(connection, chain, full_text))
     except BaseException:
