@@ -17,9 +17,13 @@ from chaoscore.adapters.files.interaction.encoding import NotJson, loads, pretty
 from chaoscore.adapters.files.interaction.fileops import FileOps
 from chaoscore.adapters.files.interaction.folder import Folder
 from chaoscore.adapters.files.interaction.lock_cache import LockCache
+from chaoscore.app.interactions.service import InteractionService
 from chaoscore.domain.interaction.errors import MalformedState
 from chaoscore.domain.interaction.fields import WrongShape
+from chaoscore.domain.interaction.limits import InteractionLimits
 from chaoscore.domain.interaction.lock import Lock, LockTable
+from tests.interaction.conftest import Place
+from tests.interaction.steps import answer, begin, prepared
 
 texts = st.text(st.sampled_from('ab"\\{}[],: \n\té雪\ud800'), max_size=12)
 values = st.recursive(
@@ -137,7 +141,7 @@ def test_a_damaged_table_is_never_read_as_another_one(root: Path, table: LockTab
 
 def _lock(number: int) -> dict[str, Any]:
     return Lock(
-        f"LOCK-{number}", "c" * 40, f"RUN-{number}", "chaos:run", "unknown", "released", "2026-01-02T03:04:05.000Z"
+        f"LOCK-{number}", "c" * 40, f"RUN-old-{number}", "chaos:run", "unknown", "released", "2026-01-02T03:04:05.000Z"
     ).to_json()
 
 
@@ -158,3 +162,41 @@ def test_a_lock_that_a_peer_changed_is_read_anew(root: Path) -> None:
     second = found.table()
     assert [lock.state for lock in second.locks] == ["released", "active"]
     assert second.locks[0] is first.locks[0]
+
+
+def _table(place: Place) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads((place.root / "locks.json").read_bytes())["locks"]
+    return found
+
+
+@pytest.mark.parametrize("indexed", [False, True], ids=["looked through", "indexed"])
+@pytest.mark.parametrize("indent", [None, 2], ids=["on one line", "as peers write it"])
+def test_a_table_too_large_for_a_document_stops_nobody_and_keeps_what_may_still_matter(
+    place: Place, tmp_path: Path, indexed: bool, indent: int | None
+) -> None:
+    """Kept: active locks, and those of sessions that are unfinished or cannot be understood."""
+    place.bench.cache_dir = tmp_path / "cache" if indexed else None
+    place.bench.limits = InteractionLimits(document_bytes_max=30_000)
+
+    async def story(service: InteractionService) -> None:
+        decision = await prepared(service, "begin", "ask")
+        await begin(service, "RUN-open", "another")
+        (place.root / "sessions/RUN-broken.json").write_text("{")
+        mine = _table(place)[0]
+        old = [_lock(number) for number in range(200)]
+        held = [
+            {**_lock(900), "lockedByCommandRunId": "RUN-open"},
+            {**_lock(901), "lockedByCommandRunId": "RUN-broken"},
+        ]
+        table = {"schemaVersion": 1, "locks": [*old, *held, mine], "updatedAt": "2026-01-02T03:04:05.000Z"}
+        text = json.dumps(table, indent=indent) + "\n"
+        assert len(text) > 60_000
+        (place.root / "locks.json").write_text(text)
+
+        assert (await service.list_locks(limit=500)).message == "203 locks"
+        assert (await answer(service, decision)).status == "ANSWERED"
+        assert [lock["lockId"] for lock in _table(place)] == ["LOCK-900", "LOCK-901", mine["lockId"]]
+        archived = (place.root / "archive/locks.jsonl").read_text().splitlines()
+        assert [json.loads(row) for row in archived] == old
+
+    place.tell(story)

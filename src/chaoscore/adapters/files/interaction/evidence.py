@@ -13,13 +13,14 @@ from pathlib import Path
 from chaoscore.adapters.files.interaction import schemas
 from chaoscore.adapters.files.interaction.encoding import NotJson, loads
 from chaoscore.adapters.files.interaction.fileops import FileOps
-from chaoscore.adapters.files.interaction.folder import Folder
+from chaoscore.adapters.files.interaction.folder import TABLE_BYTES_MAX, Folder
 from chaoscore.adapters.files.interaction.settings import FolderSettings
 from chaoscore.adapters.files.interaction.write_lock import NAME as LOCK_NAME
 from chaoscore.adapters.files.interaction.write_lock import process_started_ms
 from chaoscore.app.interaction_doctor.evidence import Document, EntryKind, Kind, Line, WriteLockFacts
 from chaoscore.domain.errors import ChaosError
 from chaoscore.domain.interaction.errors import MalformedState, SchemaViolation, Violation
+from chaoscore.domain.interaction.names import INDEX_PATH, LOCKS_PATH
 from chaoscore.domain.json import Json
 
 _FILES: dict[Kind, tuple[str, str]] = {
@@ -68,7 +69,7 @@ class FolderEvidence:
     def document(self, path: str) -> Document | None:
         name = path.rpartition("/")[2]
         try:
-            data = self._folder.content(path)
+            data = self._folder.content(path, TABLE_BYTES_MAX if path in (INDEX_PATH, LOCKS_PATH) else None)
             return None if data is None else Document(path, name, self._folder.parse(path, data))
         except ChaosError as error:
             return Document(path, name, problem=error.message)

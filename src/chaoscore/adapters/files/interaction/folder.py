@@ -13,6 +13,8 @@ from chaoscore.adapters.files.interaction.fileops import FileOps, Stat, close_qu
 from chaoscore.domain.interaction.errors import MalformedState
 from chaoscore.domain.json import Json
 
+TABLE_BYTES_MAX = 1 << 28
+"""Of ``locks.json`` and ``index.json``, which grow with every session that a peer ever had."""
 _CHUNK = 1 << 18
 
 
@@ -53,9 +55,9 @@ class Folder:
         except OSError as error:
             raise storage_error(error, directory) from error
 
-    def load(self, relative: str) -> Json | None:
+    def load(self, relative: str, bytes_max: int | None = None) -> Json | None:
         """The JSON document, ``None`` when there is none. Raises ``MalformedState``, ``StorageError``."""
-        data = self.content(relative)
+        data = self.content(relative, bytes_max)
         return None if data is None else self.parse(relative, data)
 
     def parse(self, relative: str, data: bytes) -> Json:
@@ -64,10 +66,11 @@ class Folder:
         except NotJson as error:
             raise malformed(relative, str(error)) from None
 
-    def content(self, relative: str) -> bytes | None:
-        """The whole file, ``None`` when there is none or only a link to nothing."""
+    def content(self, relative: str, bytes_max: int | None = None) -> bytes | None:
+        """The whole file, ``None`` when there is none or only a link to nothing. ``bytes_max`` is a document's unless
+        given."""
         fd = self._opened(relative)
-        return None if fd is None else b"".join(self._blocks(fd, relative, self._bytes_max))
+        return None if fd is None else b"".join(self._blocks(fd, relative, bytes_max or self._bytes_max))
 
     def blocks(self, relative: str, bytes_max: int) -> Generator[bytes, None, None]:
         """The file bit by bit, nothing when there is none. Raises as ``load``; to be closed."""

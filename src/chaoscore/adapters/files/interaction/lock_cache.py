@@ -6,6 +6,7 @@ before are known by their text and are neither parsed nor spelled again.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Generator, Iterable
 from dataclasses import replace
@@ -13,7 +14,8 @@ from typing import TypeVar
 
 from chaoscore.adapters.files.interaction.encoding import NotJson, loads, pretty
 from chaoscore.adapters.files.interaction.fileops import Stat
-from chaoscore.adapters.files.interaction.folder import Folder, malformed
+from chaoscore.adapters.files.interaction.folder import TABLE_BYTES_MAX, Folder, malformed
+from chaoscore.domain.errors import ChaosError
 from chaoscore.domain.interaction.fields import WrongShape
 from chaoscore.domain.interaction.lock import Lock, LockTable
 from chaoscore.domain.interaction.names import LOCKS_PATH
@@ -22,7 +24,7 @@ from chaoscore.domain.json import Json, is_object
 T = TypeVar("T")
 _YOUNG_NS = 20_000_000
 _PIECE_BYTES_MAX = 1 << 20
-_TABLE_BYTES_MAX = 1 << 28
+_LONG_BYTES = 1 << 20
 _REMEMBERED_MAX = 500
 _HEAD = b'{\n  "schemaVersion": 1,\n  "locks": [\n    '
 _PIECE_END = b"\n    }"
@@ -45,6 +47,13 @@ class LockCache:
         self._spelled: dict[int, tuple[Lock, bytes]] = {}
         self.file_bytes = 0
         """How large the file was when it was read last."""
+
+    def prepare(self) -> None:
+        """Read a table that takes long to read; called without the write lock. Never raises: ``table`` will."""
+        with contextlib.suppress(ChaosError):
+            stat = self._folder.stat(LOCKS_PATH)
+            if stat is not None and stat.size > _LONG_BYTES:
+                self.table()
 
     def table(self) -> LockTable:
         """Raises ``MalformedState``, ``StorageError``."""
@@ -81,7 +90,7 @@ class LockCache:
     def _read(self) -> LockTable:
         """Raises ``WrongShape``, ``MalformedState``, ``StorageError``."""
         reader, locks = _Locks(self._by_text), list[Lock]()
-        blocks = self._folder.blocks(LOCKS_PATH, _TABLE_BYTES_MAX)
+        blocks = self._folder.blocks(LOCKS_PATH, TABLE_BYTES_MAX)
         try:
             pieces = split(blocks)
             while True:
@@ -92,7 +101,7 @@ class LockCache:
                     break
                 locks.append(reader.lock(piece))
         except (_OtherForm, NotJson):
-            value = self._folder.load(LOCKS_PATH)
+            value = self._folder.load(LOCKS_PATH, TABLE_BYTES_MAX)
             return LockTable() if value is None else LockTable.from_json(value)
         finally:
             blocks.close()

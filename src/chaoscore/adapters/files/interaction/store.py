@@ -149,6 +149,7 @@ class FileInteractionStore:
                     return _Done(value)
             self._writer.make_root()
         self._catalog.prepare()
+        self._locks.prepare()
         waiting = self._lock.try_acquire()
         if waiting is not None:
             return waiting
