@@ -103,7 +103,7 @@ class Asker:
         seconds, expires_in = arguments.get("seconds", ASK_SECONDS), arguments.get("expires_in")
         assert isinstance(seconds, int | float)
         expires_at = self.clock.now() + expires_in if isinstance(expires_in, int | float) else None
-        self.write(f"asks {key}")
+        self.write(f"asks {key} again" if context.elicitor.again else f"asks {key}")
         try:
             answer = await context.elicitor.ask(key, form, seconds, expires_at=expires_at)
         except asyncio.CancelledError:

@@ -129,6 +129,11 @@ class FormAnswer:
 class Elicitor(Protocol):
     """The user behind one call."""
 
+    @property
+    def again(self) -> bool:
+        """Whether this is the call again, with answers: what the earlier one began is joined, never begun anew."""
+        ...
+
     async def ask(
         self, key: str, form: Form, seconds: float = ASK_SECONDS, *, expires_at: float | None = None
     ) -> FormAnswer | None:
@@ -152,6 +157,10 @@ class RedactedElicitor:
     def __init__(self, inner: Elicitor, redactor: Redactor) -> None:
         self._inner = inner
         self._redactor = redactor
+
+    @property
+    def again(self) -> bool:
+        return self._inner.again
 
     async def ask(
         self, key: str, form: Form, seconds: float = ASK_SECONDS, *, expires_at: float | None = None

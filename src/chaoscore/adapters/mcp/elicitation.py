@@ -105,7 +105,8 @@ class Elicitation:
             return None
         bound = BoundTo(self._server, params.name, params.arguments or {}, caller.peer.principal.key)
         state = RequestState() if params.request_state is None else await self._opened(bound, params)
-        return RoundsElicitor(self._seal, bound, state, ctx.protocol_version) if self._seal and forms else None
+        again = params.request_state is not None
+        return RoundsElicitor(self._seal, bound, state, ctx.protocol_version, again) if self._seal and forms else None
 
     async def _opened(self, bound: BoundTo, params: CallToolRequestParams) -> RequestState:
         if self._seal is None:
@@ -135,6 +136,8 @@ def shows_forms(capabilities: ClientCapabilities | None) -> bool:
 
 class LiveElicitor:
     """Asks while the call is open (2025-11-25 and 2025-06-18)."""
+
+    again = False
 
     def __init__(self, session: ServerSession, request_id: RequestId, questions: OpenQuestions) -> None:
         self._session = session
@@ -183,7 +186,10 @@ class LiveElicitor:
 class RoundsElicitor:
     """Asks by ending the call, and answers from what the client brings along when it calls again (2026-07-28)."""
 
-    def __init__(self, seal: StateSeal, bound: BoundTo, state: RequestState, protocol_version: str) -> None:
+    def __init__(
+        self, seal: StateSeal, bound: BoundTo, state: RequestState, protocol_version: str, again: bool
+    ) -> None:
+        self.again = again
         self._seal = seal
         self._bound = bound
         self._state = state
