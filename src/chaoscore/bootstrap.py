@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from chaoscore.adapters.mcp.definition import ServerDefinition
     from chaoscore.adapters.mcp.stdio_fds import WireFds
     from chaoscore.adapters.sqlite.verifying import Verification
+    from chaoscore.bootstrap_center import CenterEntry
     from chaoscore.settings.interaction import InteractionSettings
 
 CLOSE_GRACE_SECONDS = 10.0
@@ -412,29 +413,47 @@ async def serve_http(
     on_listening: Callable[[str, int], None] | None = None,
     *,
     worker: bool = True,
+    tools: bool = True,
+    on_center: Callable[[CenterEntry], None] | None = None,
 ) -> None:
-    """Serve Streamable HTTP until SIGTERM or SIGINT: the kernel at ``/mcp``, human decisions at ``/interaction/mcp``.
+    """Serve HTTP until SIGTERM or SIGINT: the Decision Center at ``/center``, and with ``tools`` the kernel at ``/mcp``
+    and human decisions at ``/interaction/mcp``.
 
-    With ``worker`` runs go on by themselves once their question is answered. Raises ``ConfigurationInvalid`` when it
-    cannot.
+    With ``worker`` runs go on by themselves once their question is answered. ``on_center`` is told how a person comes
+    in; nothing else ever tells it. Raises ``ConfigurationInvalid`` when it cannot.
     """
     from chaoscore.adapters.mcp.http import http_app
     from chaoscore.adapters.mcp.http_guard import AllowedHosts
     from chaoscore.adapters.mcp.http_server import serve_http as serve
+    from chaoscore.bootstrap_center import CENTER_PATH, open_center
     from chaoscore.bootstrap_interaction import interaction_definition, open_interactions
 
-    async with open_kernel(settings) as kernel, open_interactions(interactions) as runtime:
+    allowed = AllowedHosts.for_bind(settings.host, settings.allowed_hosts, settings.allowed_origins)
+    async with (
+        open_kernel(settings) as kernel,
+        open_interactions(interactions) as runtime,
+        open_center(kernel, runtime, allowed.origins, worker=worker) as center,
+    ):
 
         async def health() -> JsonObject:
             told = kernel.health()
             return {"ok": True, "status": told["status"], "version": told["version"]}
 
+        def listening(host: str, port: int) -> None:
+            if on_listening is not None:
+                on_listening(host, port)
+            if on_center is not None:
+                on_center(center.entry(host, port))
+
+        servers = {"/mcp": _definition(kernel), "/interaction/mcp": interaction_definition(runtime)} if tools else {}
         app = http_app(
-            {"/mcp": _definition(kernel), "/interaction/mcp": interaction_definition(runtime)},
+            servers,
             health=health,
-            allowed=AllowedHosts.for_bind(settings.host, settings.allowed_hosts, settings.allowed_origins),
+            allowed=allowed,
             clock=SystemClock(),
             ids=RandomIds(),
+            mounts={CENTER_PATH: center.site},
+            on_close=center.site.close,
         )
         async with kernel.going_on() if worker else nullcontext():
-            await serve(app, settings.host, settings.port, on_listening=on_listening)
+            await serve(app, settings.host, settings.port, on_listening=listening)

@@ -15,6 +15,8 @@ from chaoscore.settings.sources import Flags
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
+    from chaoscore.bootstrap_center import CenterEntry
+
 
 def start_stdio(flags: Flags, environ: Mapping[str, str], cwd: Path) -> int:
     """Serve until the client closes its end. Standard output belongs to the protocol, whatever the settings say."""
@@ -53,8 +55,18 @@ def start_http(
     from chaoscore.bootstrap import serve_http
 
     with asyncio.Runner(loop_factory=_fast_loop()) as runner:
-        runner.run(serve_http(settings, interactions, worker=worker))
+        runner.run(serve_http(settings, interactions, worker=worker, on_center=tell_of_the_center))
     return Exit.OK
+
+
+def tell_of_the_center(entry: CenterEntry) -> None:
+    """How to come in, on standard error and in no log: whoever reads it can answer for the operator."""
+    sys.stderr.write(
+        f"Decision Center: {entry.page}\n"
+        f"  come in once, within 15 minutes: {entry.link}\n"
+        f"  or with this token, until the server ends: {entry.token}\n"
+    )
+    sys.stderr.flush()
 
 
 def _fast_loop() -> Callable[[], AbstractEventLoop] | None:

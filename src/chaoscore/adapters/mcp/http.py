@@ -54,14 +54,23 @@ def oauth_principal(scope: Scope) -> Principal:
 class HttpApp:
     """The ASGI app. ``close_streams`` ends what only waits, so that a server can stop while calls finish."""
 
-    def __init__(self, app: ASGIApp, endpoints: Mapping[str, McpEndpoint], authenticated: bool) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        endpoints: Mapping[str, McpEndpoint],
+        authenticated: bool,
+        on_close: Callable[[], None] | None = None,
+    ) -> None:
         self._app = app
         self._endpoints = endpoints
+        self._on_close = on_close
         self.authenticated = authenticated
 
     def close_streams(self) -> None:
         for endpoint in self._endpoints.values():
             endpoint.close_streams()
+        if self._on_close is not None:
+            self._on_close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._app(scope, receive, send)
@@ -78,11 +87,12 @@ def http_app(
     authentication: Authentication | None = None,
     mounts: Mapping[str, ASGIApp] | None = None,
     resumption: Resumption | None = None,
+    on_close: Callable[[], None] | None = None,
 ) -> HttpApp:
     """``servers`` by path (``/mcp``, ``/interaction/mcp``), ``mounts`` by path prefix (``/`` last).
 
     The app wants the ASGI lifespan. Mounted apps are behind the guard and authentication too; their own lifespan is
-    not run.
+    not run, and ``on_close`` is where they end what only waits.
     """
     redact_session_ids()
     principal = authentication.principal if authentication else _anonymous
@@ -103,7 +113,7 @@ def http_app(
     app = Starlette(routes=routes, lifespan=lifespan)
     requests = authentication.wrap(app) if authentication is not None else app
     front = _Front(app, requests, health)
-    return HttpApp(HostGuard(front, allowed), endpoints, authentication is not None)
+    return HttpApp(HostGuard(front, allowed), endpoints, authentication is not None, on_close)
 
 
 class _Front:
