@@ -9,7 +9,8 @@ between any two calls. That process is a second server with a cache directory of
 changes from the folder alone, as it learns of any peer's. Small folders are made anew every few cycles, so that they
 stay small; the sizes take turns, so that whatever else the machine does meets all of them.
 
-Printed for every operation: p50 by size and the ratio to the first size, bytes written and read per call (``wchar`` and
+Printed for every operation: p50 by size and the ratio to the first size, the same of the processor time it took (which
+says more on a busy machine), bytes written and read per call (``wchar`` and
 ``rchar`` of the process, without the reply), and the process's peak resident memory. With ``strace`` on the path also
 fsync and fdatasync per call by the file they were for, in a run of their own because tracing takes time, and a check
 that nothing was opened with ``O_SYNC``.
@@ -20,6 +21,7 @@ Exit code 1 when a bar is missed. 100,000 sessions take 2.5 GB and 600,000 files
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -111,6 +113,14 @@ class Server:
             found = dict(line.split(": ") for line in file.read().splitlines())
         return int(found["wchar"]), int(found["rchar"])
 
+    def cpu_seconds(self) -> float:
+        """Of all its threads so far: what a busy machine cannot blur."""
+        total = 0
+        for path in Path(f"/proc/{self.pid}/task").glob("*/schedstat"):
+            with contextlib.suppress(OSError):
+                total += int(path.read_text().split()[0])
+        return total / 1e9
+
     def peak_mib(self) -> float:
         with open(f"/proc/{self.pid}/status") as file:
             return next(int(line.split()[1]) / 1024 for line in file if line.startswith("VmHWM"))
@@ -157,12 +167,17 @@ class Samples:
     """Of one operation at one size."""
 
     seconds: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
     written: list[int] = field(default_factory=list)
     read: list[int] = field(default_factory=list)
 
     @property
     def p50_ms(self) -> float:
         return statistics.median(self.seconds) * 1000
+
+    @property
+    def cpu_ms(self) -> float:
+        return statistics.median(self.cpu) * 1000
 
 
 @dataclass
@@ -241,9 +256,10 @@ class Runner:
             for name, arguments, reply in cycle(number):
                 if self._peer is not None:
                     self._peer.change()
-                before = self._ours.moved_bytes()
+                before, busy = self._ours.moved_bytes(), self._ours.cpu_seconds()
                 envelope, taken = self._ours.call(TOOLS.get(name, name), arguments)
                 after = self._ours.moved_bytes()
+                into.samples[name].cpu.append(self._ours.cpu_seconds() - busy)
                 reply.update(envelope)
                 samples = into.samples[name]
                 samples.seconds.append(taken)
@@ -367,8 +383,8 @@ def report(results: dict[int, Measured], foreign: bool) -> list[str]:
     first = results[sizes[0]]
     missed: list[str] = []
     mode = "one foreign change between calls" if foreign else "alone"
-    print(f"\n## {mode}: p50 ms, ratio to {sizes[0]:,} sessions, bytes written and read per call")
-    head = "".join(f"{f'{size:,}':>12}{'ratio':>7}{'written':>9}{'read':>9}" for size in sizes)
+    print(f"\n## {mode}: p50 and CPU in ms, ratios to {sizes[0]:,} sessions, bytes written and read per call")
+    head = "".join(f"{f'{size:,}':>12}{'ratio':>7}{'CPU':>7}{'ratio':>7}{'written':>9}{'read':>9}" for size in sizes)
     print(f"{'':<24}{head}")
     for name in _IN_P1:
         row = f"{name:<24}"
@@ -376,13 +392,14 @@ def report(results: dict[int, Measured], foreign: bool) -> list[str]:
             found = results[size].samples[name]
             ratio = found.p50_ms / first.samples[name].p50_ms
             written, read = (int(statistics.median(values)) for values in (found.written, found.read))
-            row += f"{found.p50_ms:>12.2f}{ratio:>7.2f}{written:>9}{read:>9}"
+            busy = found.cpu_ms / first.samples[name].cpu_ms
+            row += f"{found.p50_ms:>12.2f}{ratio:>7.2f}{found.cpu_ms:>7.2f}{busy:>7.2f}{written:>9}{read:>9}"
             if ratio > P1_TIMES.get(size, 99):
                 missed.append(f"P1 {name} at {size:,}{' foreign' if foreign else ''}: {ratio:.2f}")
             if size == 10_000 and (written > WRITTEN_BYTES_MAX or read > READ_BYTES_MAX):
                 missed.append(f"P3 {name}: {written} written, {read} read")
         print(row, flush=True)
-    print(f"{'peak memory, MiB':<24}" + "".join(f"{results[size].peak_mib:>12.1f}{'':>25}" for size in sizes))
+    print(f"{'peak memory, MiB':<24}" + "".join(f"{results[size].peak_mib:>12.1f}{'':>39}" for size in sizes))
     if 10_000 in results and results[10_000].peak_mib > PEAK_MIB_MAX:
         missed.append(f"P10{' foreign' if foreign else ''}: {results[10_000].peak_mib:.1f} MiB")
     return missed
