@@ -12,6 +12,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from chaoscore.settings.interaction import InteractionSettings
 
 CLOSE_GRACE_SECONDS = 10.0
+CACHE_FOLDER = "cache"
 STATE_KEYS_FILE = "request-state.keys"
 CATCH_UP_MAX = 100
 """How many waiting questions a process for one client looks after when it starts; ``serve --http`` looks after all."""
@@ -234,7 +236,7 @@ def _assemble(
     )
     runs = RunService(book, gate, policy)
     approvals = Approvals(book, runs.supervisor, FilePin(settings.data_dir, clock))
-    mirror = FolderMirror(approvals, stores.decisions, stores.runs, _folder_store)
+    mirror = FolderMirror(approvals, stores.decisions, stores.runs, partial(_folder_store, settings), stores.stamp)
     runs.supervisor.on_rest(mirror.rested)
     runs.listen_before(mirror.hear)
     approvals.on_answer(mirror.answered)
@@ -290,11 +292,11 @@ def _assemble(
     return Kernel(settings, services, tools, policy, stores, provider, health, principal, mirror, worker, resources)
 
 
-def _folder_store(root: str) -> InteractionStore:
+def _folder_store(settings: Settings, root: str) -> InteractionStore:
     """The store of an interactions folder, made with the first question that lies in it."""
     from chaoscore.bootstrap_interaction import folder_store
 
-    return folder_store(Path(root))
+    return folder_store(Path(root), settings.data_dir / CACHE_FOLDER)
 
 
 def _health(policy: PolicySource, provider: AIProvider | None, stores: Stores, capabilities: int) -> JsonObject:

@@ -74,9 +74,10 @@ async def open_interactions(settings: InteractionSettings, *, start: bool = True
         await service.close()
 
 
-def folder_store(root: Path) -> FileInteractionStore:
-    """The store of a folder that another part of the program keeps questions in. Makes nothing until it is written."""
-    folder = FolderSettings(root, root.parent, root / "schema", validate=True, cache_dir=None)
+def folder_store(root: Path, cache_dir: Path) -> FileInteractionStore:
+    """The store of a folder that another part of the program keeps questions in. Makes nothing until it is written;
+    ``cache_dir`` holds its rebuildable index."""
+    folder = FolderSettings(root, root.parent, root / "schema", validate=True, cache_dir=cache_dir)
     return FileInteractionStore(folder, SystemClock(), random_hex)
 
 

@@ -139,7 +139,7 @@ def test_a_crash_at_any_write_loses_nothing_and_repeats_nothing(
             assert sorted(effects) == EFFECTS, point  # each once; siblings of an unknown one may have gone ahead
             assert effects.index("d") > max(effects.index("b"), effects.index("c"))
             report = await b.kernel.stores.audit.verify()
-            assert report.fault is None, (point, report)
+            assert report.problem is None, (point, report)
         return failing.dead
 
     async def campaign() -> None:

@@ -155,7 +155,7 @@ def test_a_crash_between_question_and_effect_loses_no_answer_and_repeats_no_effe
             if lost:
                 assert answer["data"]["steps"][2]["error"]["code"] == "REFERENCE_MISSING", point
             report = await b.kernel.stores.audit.verify()
-            assert report.fault is None, (point, report)
+            assert report.problem is None, (point, report)
         return mortal.dead
 
     async def campaign() -> None:

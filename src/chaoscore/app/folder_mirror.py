@@ -10,26 +10,33 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import islice
 
 from chaoscore.app.approvals import Answer, Approvals
 from chaoscore.app.interaction_ports import InteractionStore, InteractionUnit
 from chaoscore.app.ports import DecisionStore, RunStore
 from chaoscore.app.question_folder import FoundAnswer, answers, mirror
-from chaoscore.domain.approval import RunDecision
+from chaoscore.domain.approval import RunDecision, WaitingRef
 from chaoscore.domain.errors import ChaosError
-from chaoscore.domain.interaction.names import KERNEL_RUN
+from chaoscore.domain.interaction.errors import MalformedState
+from chaoscore.domain.interaction.names import KERNEL_RUN, is_kernel_run
 from chaoscore.domain.records import Run
 
 log = logging.getLogger(__name__)
 
 FOLDER_SECONDS = 1.0
 """How often a folder with waiting questions is asked whether anybody changed it."""
-PAGE = 200
+TOGETHER = 20
+"""How many runs are brought up to date in one turn at a folder's lock."""
+SLICE = 100
+"""How many questions are looked for in one go, so that catching up never keeps the folder's reader busy for long."""
 
 
 class FolderMirror:
-    """``open_store`` gives the store of an interactions root; each is opened once and closed with the mirror."""
+    """``open_store`` gives the store of an interactions root; each is opened once and closed with the mirror.
+    ``changed`` differs after a write to the database by any process and costs next to nothing."""
 
     def __init__(
         self,
@@ -37,11 +44,15 @@ class FolderMirror:
         decisions: DecisionStore,
         runs: RunStore,
         open_store: Callable[[str], InteractionStore],
+        changed: Callable[[], object],
     ) -> None:
         self._approvals = approvals
         self._decisions = decisions
         self._runs = runs
         self._open = open_store
+        self._changed = changed
+        self._stamp: object = None
+        self._refs: dict[str, list[WaitingRef]] = {}
         self._stores: dict[str, InteractionStore] = {}
         self._dirty: dict[str, None] = {}
         self._work = asyncio.Event()
@@ -78,9 +89,10 @@ class FolderMirror:
             await self._work.wait()
             self._work.clear()
             while self._dirty:
-                label = next(iter(self._dirty))
-                del self._dirty[label]
-                await self._mirror(label)
+                labels = list(islice(self._dirty, TOGETHER))
+                for label in labels:
+                    del self._dirty[label]
+                await self._mirror(labels)
             self._idle.set()
 
     async def watch(self) -> None:
@@ -102,52 +114,59 @@ class FolderMirror:
     async def reconcile(self, limit: int | None = None) -> None:
         """Whatever was interrupted: questions that never reached their folder, and sessions that stand there for runs
         that have moved on. With a ``limit`` only so many questions are looked at, the oldest."""
-        roots: dict[str, None] = {}
-        seen = 0
-        async for decision in self._waiting():
-            seen += 1
-            if decision.root is not None:
-                roots[decision.root] = None
-                self._mark(decision.run)
-            if limit is not None and seen >= limit:
-                return
-        for root in roots:
-            await self._mark_sessions(root)
+        refs = await self._decisions.waiting_refs()
+        for root, waiting in _by_root(refs[:limit]).items():
+            for start in range(0, len(waiting), SLICE):
+                part = waiting[start : start + SLICE]
+                for run in await self._look(root, partial(_missing, refs=part)):
+                    self._mark(run)
+            asked = {ref.run for ref in refs}
+            sessions = await self._look(root, _kernel_sessions) if limit is None else []
+            for run in sessions:
+                if run not in asked:
+                    self._mark(run)
 
-    async def _mark_sessions(self, root: str) -> None:
-        def work(unit: InteractionUnit) -> list[str]:
-            return [
-                session.command_run_id.removeprefix(KERNEL_RUN)
-                for session in unit.unfinished_sessions()
-                if session.command_run_id.startswith(KERNEL_RUN)
-            ]
-
+    async def _look(self, root: str, work: Callable[[InteractionUnit], list[str]]) -> list[str]:
         try:
-            labels = await self._store(root).read(work)
+            return await self._store(root).read(work)
         except ChaosError as error:
             log.warning("the interactions folder %s cannot be read: %s", root, error.message)
-            return
+            return []
+
+    async def _mirror(self, labels: Sequence[str]) -> None:
+        """Bring the folders up to date with these runs, all of one folder in one go; where that fails, one by one, so
+        that no run is held up by another's malformed file."""
+        by_root: dict[str, list[Run]] = {}
         for label in labels:
-            self._mark(label)
+            try:
+                run = await self._runs.load_run(label)
+            except ChaosError as error:
+                log.warning("run %s could not be read: %s", label, error.message)
+                continue
+            if run is not None and run.root is not None:
+                by_root.setdefault(run.root, []).append(run)
+        for root, runs in by_root.items():
+            if not await self._write(root, runs) and len(runs) > 1:
+                for run in runs:
+                    await self._write(root, [run])
 
-    async def _mirror(self, label: str) -> None:
+    async def _write(self, root: str, runs: Sequence[Run]) -> bool:
+        def work(unit: InteractionUnit) -> bool:
+            for run in runs:
+                mirror(unit, run)
+            return unit.is_dirty
+
+        shown = runs[0].label if len(runs) == 1 else f"{len(runs)} runs"
         try:
-            run = await self._runs.load_run(label)
-            if run is None or run.root is None:
-                return
-            shown = run
-
-            def work(unit: InteractionUnit) -> bool:
-                mirror(unit, shown)
-                return unit.is_dirty
-
-            store = self._store(run.root)
+            store = self._store(root)
             if await store.read(work):
                 await store.change(work)
+            return True
         except ChaosError as error:
-            log.warning("run %s could not be shown in its interactions folder: %s", label, error.message)
+            log.warning("%s could not be shown in the interactions folder %s: %s", shown, root, error.message)
         except Exception:
-            log.exception("run %s could not be shown in its interactions folder", label)
+            log.exception("%s could not be shown in the interactions folder %s", shown, root)
+        return False
 
     # -- answers in ------------------------------------------------------------------------------------------
 
@@ -159,19 +178,22 @@ class FolderMirror:
 
     async def collect(self) -> None:
         """Take in answers of all waiting questions, where a folder has changed since the last look."""
-        by_root: dict[str, list[RunDecision]] = {}
-        async for decision in self._waiting():
-            if decision.root is not None:
-                by_root.setdefault(decision.root, []).append(decision)
-        for root, waiting in by_root.items():
+        stamp = self._changed()
+        if stamp != self._stamp:
+            self._stamp, self._refs = stamp, _by_root(await self._decisions.waiting_refs())
+        for root, waiting in self._refs.items():
             try:
                 token = await self._store(root).change_token()
             except ChaosError as error:
                 log.warning("the interactions folder %s cannot be watched: %s", root, error.message)
                 continue
-            if self._tokens.get(root) != token:
-                self._tokens[root] = token
-                await self._take(root, tuple(waiting))
+            if self._tokens.get(root) == token:
+                continue
+            self._tokens[root] = token
+            for name in await self._look(root, partial(_with_response, refs=waiting)):
+                decision = await self._decisions.find_decision(name)
+                if decision is not None and decision.state == "waiting":
+                    await self._take(root, (decision,))
 
     async def _take(self, root: str, waiting: tuple[RunDecision, ...]) -> None:
         try:
@@ -210,11 +232,35 @@ class FolderMirror:
             self._stores[root] = self._open(root)
         return self._stores[root]
 
-    async def _waiting(self) -> AsyncIterator[RunDecision]:
-        cursor: str | None = None
-        while True:
-            found, cursor = await self._decisions.list_decisions(("waiting",), PAGE, cursor)
-            for decision in found:
-                yield decision
-            if cursor is None:
-                return
+
+def _by_root(refs: Iterable[WaitingRef]) -> dict[str, list[WaitingRef]]:
+    found: dict[str, list[WaitingRef]] = {}
+    for ref in refs:
+        if ref.root is not None:
+            found.setdefault(ref.root, []).append(ref)
+    return found
+
+
+def _missing(unit: InteractionUnit, refs: Iterable[WaitingRef]) -> list[str]:
+    """The runs whose question does not lie in the folder."""
+
+    def lies_there(name: str) -> bool:
+        try:
+            return unit.decision(name) is not None
+        except MalformedState:
+            return True
+
+    return [ref.run for ref in refs if not lies_there(ref.id)]
+
+
+def _with_response(unit: InteractionUnit, refs: Iterable[WaitingRef]) -> list[str]:
+    return [ref.id for ref in refs if unit.has_response(ref.id)]
+
+
+def _kernel_sessions(unit: InteractionUnit) -> list[str]:
+    """The runs for which an unfinished session stands in the folder."""
+    return [
+        session.command_run_id.removeprefix(KERNEL_RUN)
+        for session in unit.unfinished_sessions()
+        if is_kernel_run(session.command_run_id)
+    ]

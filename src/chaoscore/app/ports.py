@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from chaoscore.domain.action import Grant
-from chaoscore.domain.approval import DecisionState, RunDecision, WaitingDecision
+from chaoscore.domain.approval import DecisionState, RunDecision, WaitingRef, WaitingDecision
 from chaoscore.domain.audit import AuditEvent, ChainReport
 from chaoscore.domain.capability import Capability
 from chaoscore.domain.json import Json, JsonObject
@@ -161,6 +161,10 @@ class DecisionStore(Protocol):
         ...
 
     async def count_waiting(self) -> int: ...
+
+    async def waiting_refs(self) -> tuple[WaitingRef, ...]:
+        """All that wait, oldest first; cheap, whatever they ask."""
+        ...
 
     async def waiting_after(self, place: int, limit: int, now: float) -> tuple[tuple[WaitingDecision, ...], int]:
         """Briefly, what waits and has not run out of time behind ``place`` (0 begins), oldest first, and how many wait

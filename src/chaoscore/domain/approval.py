@@ -191,6 +191,15 @@ class WaitingDecision:
     expires_at: float
 
 
+@dataclass(frozen=True, slots=True)
+class WaitingRef:
+    """A question that waits, without its content."""
+
+    id: str
+    run: str
+    root: str | None
+
+
 def option_id(step: str, item: int | None) -> str:
     """The option that approves one action of several."""
     return f"approve:{step}" if item is None else f"approve:{step}:{item}"

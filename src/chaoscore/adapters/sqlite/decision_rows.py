@@ -50,6 +50,8 @@ _PUT_GRANT = (
     "INSERT INTO grants (id, run, digest, door, approver, granted_at, expires_at, used_at, decision)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
+_DENIED_BY = "SELECT decision FROM denials WHERE run = ? AND digest = ?"
+_BY_ID = f"SELECT {COLUMNS} FROM decisions JOIN runs ON runs.id = decisions.run WHERE decisions.id = ?"  # noqa: S608
 _DENY = "INSERT OR IGNORE INTO denials (run, digest, decision) VALUES (?, ?, ?)"
 
 _KINDS: tuple[DecisionKind, ...] = get_args(DecisionKind)
@@ -63,8 +65,15 @@ def decisions_of(execute: Execute, run: object, label: str) -> tuple[RunDecision
 
 
 def put_grants(execute: Execute, run: int, grants: Iterable[Grant]) -> None:
-    """Raises ``Conflict`` for a grant that is there already."""
+    """Raises ``Conflict`` for a grant that is there already, and for one of what was denied meanwhile."""
     for grant in grants:
+        denied = execute(_DENIED_BY, (run, grant.digest)).fetchone()
+        if denied is not None:
+            raise Conflict(
+                f"what grant {grant.id!r} is for was denied with decision {denied[0]!r} meanwhile; a no is final",
+                grant=grant.id,
+                decision=str(denied[0]),
+            )
         row = (
             grant.id,
             run,
@@ -109,6 +118,9 @@ def apply_decisions(execute: Execute, run: int, changes: Changes) -> None:
     for name, state in changes.ended:
         if execute(_END, (state, name, run)).rowcount != 1:
             raise Conflict(f"decision {name!r} was answered meanwhile", decision=name)
+        if state == "expired":  # which counts as no
+            ended = decision_of(execute(_BY_ID, (name,)).fetchone())
+            put_denials(execute, run, ended, ended.actions if ended.kind == "approval" else ())
     for name in changes.applied:
         execute(_APPLY, (name, run))
 

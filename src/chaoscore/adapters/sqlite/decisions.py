@@ -22,7 +22,7 @@ from chaoscore.adapters.sqlite.decision_rows import (
     response_body,
 )
 from chaoscore.domain.action import Grant
-from chaoscore.domain.approval import DecisionState, RunDecision, WaitingDecision
+from chaoscore.domain.approval import DecisionState, RunDecision, WaitingRef, WaitingDecision
 from chaoscore.domain.audit import AuditEvent
 from chaoscore.domain.errors import Conflict, InvalidInput, NotFound, StorageError
 from chaoscore.domain.principal import Principal
@@ -34,6 +34,10 @@ DECISIONS_PER_PAGE_MAX = 200
 _SELECT = f"SELECT {COLUMNS} FROM decisions JOIN runs ON runs.id = decisions.run"  # noqa: S608
 _BY_ID = f"{_SELECT} WHERE decisions.id = ?"
 _ANSWER = "UPDATE decisions SET state = 'answered', response = ? WHERE id = ? AND state = 'waiting' AND expires_at > ?"
+_REFS = (
+    "SELECT decisions.id, runs.label, decisions.root FROM decisions JOIN runs ON runs.id = decisions.run"
+    " WHERE decisions.state = 'waiting' ORDER BY decisions.seq"
+)
 _COUNT = "SELECT count(*) FROM decisions WHERE state = 'waiting'"
 _COUNT_OPEN = "SELECT count(*) FROM decisions WHERE state = 'waiting' AND expires_at > ?"
 _BRIEF = (
@@ -122,6 +126,12 @@ class SqliteDecisionStore:
             except StorageError as problem:
                 log.warning("%s", problem.message)
         return tuple(found), total
+
+    async def waiting_refs(self) -> tuple[WaitingRef, ...]:
+        def work(connection: sqlite3.Connection) -> tuple[WaitingRef, ...]:
+            return tuple(WaitingRef(str(name), str(run), root) for name, run, root in connection.execute(_REFS))
+
+        return await self._database.read(work)
 
     async def answer(self, decision: RunDecision, grants: Sequence[Grant], events: Sequence[AuditEvent]) -> None:
         response = decision.response

@@ -110,7 +110,10 @@ class DecisionStoreContract(StoreContract):
         started = Action("s1", None, "test.noop", "running", digest=DIGEST, grant=grant.id)
         with refused(Conflict):
             await world.stores.runs.commit(claim, Changes((started,), used_grants=(grant.id,)), ())
-        assert (await world.loaded()).actions[0].state == "waiting-for-decision"
+        with refused(Conflict):
+            await world.stores.runs.commit(claim, Changes(grants=(replace(grant, id="g-late"),)), ())
+        run = await world.loaded()
+        assert (run.actions[0].state, len(run.grants)) == ("waiting-for-decision", 1)
 
     @story
     async def test_a_question_that_was_answered_cannot_be_taken_back(self, world: World) -> None:
@@ -135,6 +138,8 @@ class DecisionStoreContract(StoreContract):
         await world.stores.runs.release(claim, Changes(ended=((asked.id, "expired"),)), ())
         with refused(Conflict):
             await world.stores.decisions.answer(done, grants, ())
+        with refused(Conflict):
+            await world.stores.runs.record_outside("r-1", Changes(grants=tuple(grants)), ())
         with refused(NotFound):
             await world.stores.decisions.answer(replace(done, id="DEC-none"), [], ())
         assert (await world.loaded()).grants == ()
@@ -191,5 +196,6 @@ class DecisionStoreContract(StoreContract):
             assert await names(limit, principal=LOCAL) == ["DEC-0", "DEC-3"]
         assert await names(principal=NOBODY) == []
         assert await decisions.count_waiting() == 4
+        assert [ref.id for ref in await decisions.waiting_refs()] == await names()
         await world.stores.runs.record_outside("r-1", Changes(ended=(("DEC-1", "cancelled"),)), ())
         assert await names() == ["DEC-0", "DEC-2", "DEC-3"]
