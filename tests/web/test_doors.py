@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -152,7 +153,7 @@ def test_a_form_is_bounded_before_it_is_read(tmp_path: Path) -> None:
             path = f"/center/decisions/runs/{await w.waiting_run()}"
             assert (await w.post(path, {"rationale": "x" * BODY_BYTES_MAX})).status_code == 413
 
-            async def endless():  # type: ignore[no-untyped-def]
+            async def endless() -> AsyncIterator[bytes]:
                 for _ in range(BODY_BYTES_MAX // 1000 + 10):
                     yield b"x" * 1000
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from chaoscore.domain.action import Grant
-from chaoscore.domain.approval import DecisionState, RunDecision, WaitingRef, WaitingDecision
+from chaoscore.domain.approval import DecisionState, RunDecision, WaitingDecision, WaitingRef
 from chaoscore.domain.audit import AuditEvent, ChainReport
 from chaoscore.domain.capability import Capability
 from chaoscore.domain.json import Json, JsonObject
@@ -215,8 +215,9 @@ class AuditStore(Protocol):
         """Newest first, with sequence numbers. ``None`` as principal is the operator, who sees all."""
         ...
 
-    async def verify(self) -> ChainReport:
-        """Walk the whole chain against the checkpoint outside the database."""
+    async def verify(self, progress: Callable[[int], None] | None = None) -> ChainReport:
+        """Walk the whole chain against the checkpoint outside the database. ``progress`` hears now and then, in another
+        thread, how many events were looked at; what it raises ends the walk and is raised here."""
         ...
 
     def redact(self, value: Json) -> JsonObject:

@@ -175,7 +175,8 @@ class RunDecision:
 @dataclass(frozen=True, slots=True)
 class WaitingDecision:
     """A question as a list shows it, without its body. ``place`` orders them, oldest first, and continues a list;
-    ``capabilities`` are those it asks about, each once. Times are seconds since the epoch."""
+    ``capabilities`` are those it asks about, each once, ``summary`` says briefly what for. Times are seconds since the
+    epoch."""
 
     place: int
     id: str
@@ -185,6 +186,7 @@ class WaitingDecision:
     interaction_type: str
     mode: ApprovalMode
     capabilities: tuple[str, ...]
+    summary: str
     actions: int
     digest: str
     created_at: float

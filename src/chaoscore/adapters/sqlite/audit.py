@@ -9,7 +9,7 @@ import hmac
 import json
 import re
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from json.encoder import encode_basestring
@@ -75,34 +75,37 @@ class SqliteAuditStore:
 
         return await self._database.read(work)
 
-    async def verify(self) -> ChainReport:
+    async def verify(self, progress: Callable[[int], None] | None = None) -> ChainReport:
         """Over a connection of its own, so that a long chain holds up nobody. Raises ``StorageError``."""
-        return await asyncio.to_thread(self._verify)
+        return await asyncio.to_thread(self._verify, progress)
 
     def redact(self, value: Json) -> JsonObject:
         digest = hmac.new(self._chain.key, canonical_text(value).encode("ascii"), "sha256").hexdigest()
         return {"digest": digest, "preview": preview(value, self._redactor)}
 
-    def _verify(self) -> ChainReport:
+    def _verify(self, progress: Callable[[int], None] | None) -> ChainReport:
         try:
             # The head first: the chain may grow meanwhile, and must then still contain it.
             head = self._chain.read_head()
             connection = self._opening.reader()
             connection.text_factory = any_text
             try:
-                return self._walk(connection, head)
+                return self._walk(connection, head, progress)
             finally:
                 connection.close()
         except (sqlite3.Error, OSError) as error:
             raise translate(error, self._opening.path) from None
 
-    def _walk(self, connection: sqlite3.Connection, head: Checkpoint | None) -> ChainReport:
+    def _walk(
+        self, connection: sqlite3.Connection, head: Checkpoint | None, progress: Callable[[int], None] | None
+    ) -> ChainReport:
         try:
             key = self._chain.key_of(connection.execute)
         except StorageError as problem:
-            events = int(connection.execute("SELECT count(*) FROM audit").fetchone()[0])
-            return ChainReport(events, Checkpoint(0, GENESIS), problem.message, 1)
-        report = verify_chain(key, chained_events(connection), head)
+            count = int(connection.execute("SELECT count(*) FROM audit").fetchone()[0])
+            return ChainReport(count, Checkpoint(0, GENESIS), problem.message, 1)
+        events = chained_events(connection)
+        report = verify_chain(key, events if progress is None else _told(events, progress), head)
         if report.fault is None and head is None:
             fault = (
                 f"the checkpoint {str(self._chain.head_path)!r} is missing or is none: nobody can tell what was cut off"
@@ -183,6 +186,13 @@ def chained_events(connection: sqlite3.Connection) -> Iterator[ChainedEvent]:
         for seq, principal, run, body, mac in rows:
             yield _linked(seq, Entry(principal, run, body), mac if isinstance(mac, str) else "")
         last = rows[-1][0]
+
+
+def _told(events: Iterator[ChainedEvent], progress: Callable[[int], None]) -> Iterator[ChainedEvent]:
+    for number, event in enumerate(events):
+        if number % VERIFY_EVENTS_AT_ONCE == 0:
+            progress(number)
+        yield event
 
 
 def any_text(raw: bytes) -> str:

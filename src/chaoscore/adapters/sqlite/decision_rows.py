@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import get_args
 
 from chaoscore.adapters.sqlite.chain import Execute
@@ -34,6 +35,8 @@ from chaoscore.domain.policy.model import ApprovalMode
 from chaoscore.domain.records import Changes
 
 Row = Sequence[object]
+
+SUMMARY_CHARS_MAX = 160
 
 COLUMNS = (
     "decisions.id, runs.label, decisions.kind, decisions.state, decisions.applied, decisions.created_at,"
@@ -197,6 +200,7 @@ def brief_of(row: Row) -> WaitingDecision:
             interaction_type=a_text(question.get("interactionType")),
             mode=one_of(raw.get("mode"), _MODES),
             capabilities=tuple(names),
+            summary=_summary(shown[0] if shown else None),
             actions=len(actions),
             digest=a_text(digest),
             created_at=a_number(created),
@@ -204,6 +208,20 @@ def brief_of(row: Row) -> WaitingDecision:
         )
     except ValueError as problem:
         raise malformed("decision", str(name), problem) from None
+
+
+def _summary(shown: Json) -> str:
+    """Why the first action is asked for, in the plan's words, or else the beginning of its arguments."""
+    if not is_object(shown):
+        return ""
+    why, arguments = shown.get("why"), shown.get("arguments")
+    if isinstance(why, str) and why.strip():
+        return why[:SUMMARY_CHARS_MAX]
+    if not is_object(arguments):
+        return ""
+    values = (value if isinstance(value, str) else encode(value) for value in arguments.values())
+    parts = (f"{name}: {value[:SUMMARY_CHARS_MAX]}" for name, value in zip(arguments, values, strict=True))
+    return ", ".join(islice(parts, 4))[:SUMMARY_CHARS_MAX]
 
 
 def response_body(response: RunResponse) -> str:

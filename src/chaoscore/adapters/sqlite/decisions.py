@@ -22,7 +22,7 @@ from chaoscore.adapters.sqlite.decision_rows import (
     response_body,
 )
 from chaoscore.domain.action import Grant
-from chaoscore.domain.approval import DecisionState, RunDecision, WaitingRef, WaitingDecision
+from chaoscore.domain.approval import DecisionState, RunDecision, WaitingDecision, WaitingRef
 from chaoscore.domain.audit import AuditEvent
 from chaoscore.domain.errors import Conflict, InvalidInput, NotFound, StorageError
 from chaoscore.domain.principal import Principal

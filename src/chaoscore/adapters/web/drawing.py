@@ -20,6 +20,8 @@ from chaoscore.domain.visible import visible
 
 FOLDED_LINES = 24
 FOLDED_CHARS = 2_400
+HUGE_LINES = 300
+HUGE_CHARS = 20_000
 BEGINNING_CHARS = 160
 NESTING_MAX = 100
 
@@ -93,9 +95,10 @@ class Drawing:
 
 
 class ShownValue:
-    """``text`` in full; ``long`` when a page folds it, then ``beginning`` is shown outside the fold."""
+    """``text`` in full; ``long`` when a page lets it be folded, then ``beginning`` is shown outside the fold; ``huge``
+    when it is folded at first wherever it stands."""
 
-    __slots__ = ("beginning", "chars", "kind", "line_count", "long", "text")
+    __slots__ = ("beginning", "chars", "huge", "kind", "line_count", "long", "text")
 
     def __init__(self, text: Plain, kind: str) -> None:
         self.text = text
@@ -103,6 +106,7 @@ class ShownValue:
         self.line_count = text.count("\n") + 1
         self.chars = len(text)
         self.long = self.line_count > FOLDED_LINES or self.chars > FOLDED_CHARS
+        self.huge = self.line_count > HUGE_LINES or self.chars > HUGE_CHARS
         first = " ".join(text[: BEGINNING_CHARS * 2].split())
         self.beginning = Plain(first[:BEGINNING_CHARS] + "…")
 

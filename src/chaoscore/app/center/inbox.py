@@ -21,6 +21,7 @@ from chaoscore.domain.interaction.fields import WrongShape
 RUNS = "runs"
 """Where questions of the kernel's runs come from; other sources are keys of folders."""
 CURSOR_CHARS_MAX = 600
+SUMMARY_CHARS_MAX = 160
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ class InboxItem:
     title: str
     asked_by: str
     about: str
+    summary: str
     blocking: bool
     needs_person: bool
     simple: bool
@@ -127,6 +129,7 @@ def _of_run(row: WaitingDecision) -> InboxItem:
         title=row.title,
         asked_by=f"run {row.run}",
         about=about if row.actions == 1 else f"{row.actions} actions: {about}",
+        summary=row.summary,
         blocking=True,  # its run rests until somebody answers
         needs_person=row.mode == "human",
         simple=row.interaction_type == "confirmation",
@@ -145,6 +148,7 @@ def _of_agent(question: FolderQuestion) -> InboxItem:
         title=_text(document.get("title")),
         asked_by=_text(document.get("sourceCommand")) or _text(document.get("commandRunId")),
         about=_text(document.get("changeId")),
+        summary=" ".join(_text(document.get("context"))[:SUMMARY_CHARS_MAX].split()),
         blocking=not independent,
         needs_person=False,
         simple=independent

@@ -102,6 +102,11 @@ class QuestionView:
         return self.closed is None
 
     @property
+    def opening(self) -> str:
+        """How the question begins: the goal, who wrote the plan, until when."""
+        return self.context.partition("\n\n")[0]
+
+    @property
     def of_run(self) -> bool:
         return self.source == RUNS
 
