@@ -1,8 +1,9 @@
 """P8: ten thousand runs that wait for a person.
 
-``python -m benchmarks.waiting_runs [COUNT]`` seeds a data directory with COUNT waiting runs (default 10,000), starts the
-real ``chaoscore serve --http`` on it and on an empty one, and prints what waiting costs: the start, an idle server's CPU,
-threads and memory, and how long it takes from an answer through our door, and through the folder, until the effect.
+``python -m benchmarks.waiting_runs [COUNT]`` seeds a data directory with COUNT waiting runs (default 10,000), starts
+the real ``chaoscore serve --http`` on it and on an empty one, and prints what waiting costs: the start, an idle
+server's CPU, threads and memory, and how long it takes from an answer through our door, and through the folder, until
+the effect.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from chaoscore.domain.interaction.response import Choice
 from chaoscore.domain.json import JsonObject
 from chaoscore.domain.plan import Author, Plan, Step
 from chaoscore.domain.records import Changes, Run
-from chaoscore.settings import load_settings
+from chaoscore.settings import Settings, load_settings
 
 ANSWERS = 15
 IDLE_SECONDS = 10.0
@@ -48,7 +49,7 @@ def environment(directory: Path) -> dict[str, str]:
     }
 
 
-def settings(directory: Path):  # type: ignore[no-untyped-def]
+def settings(directory: Path) -> Settings:
     (directory / "work").mkdir(parents=True, exist_ok=True)
     return load_settings({}, environment(directory), directory)
 
@@ -61,8 +62,9 @@ async def waiting_run(kernel: Kernel, path: Path) -> RunDecision:
     plan = str(made.data["plan_id"])
     waiting = await kernel.tools.call("chaoscore_execute", {"plan_id": plan}, context)
     assert waiting.status == "WAITING_FOR_APPROVAL", waiting
-    (shown,) = waiting.data["decisions"]  # type: ignore[misc]
-    return await kernel.services.approvals.find(str(shown["decision"]))  # type: ignore[call-overload,index]
+    run = await kernel.stores.runs.load_run(str(waiting.data["label"]))
+    assert run is not None
+    return run.decisions[0]
 
 
 async def seed(directory: Path, count: int) -> None:
@@ -158,8 +160,7 @@ async def latencies(directory: Path, through_folder: bool) -> list[float]:
             path = directory / "work" / f"{'folder' if through_folder else 'door'}-{number}.txt"
             decision = await waiting_run(kernel, path)
             response = Path(str(decision.root)) / "decisions" / decision.id / "response.json"
-            while not response.with_name("decision.json").exists():
-                await asyncio.sleep(0.01)
+            await there(response.with_name("decision.json"), time.perf_counter() + PATIENCE_SECONDS)
             began = time.perf_counter()
             if through_folder:
                 draft = response.with_name("draft")
@@ -169,11 +170,15 @@ async def latencies(directory: Path, through_folder: bool) -> list[float]:
                 choice = Choice("approve")
                 answer = Answer(decision.id, choice, decision.question_digest, "terminal", kernel.principal.key)
                 await kernel.services.approvals.answer(answer)
-            deadline = began + PATIENCE_SECONDS
-            while not path.exists() and time.perf_counter() < deadline:
-                await asyncio.sleep(0.002)
+            await there(path, began + PATIENCE_SECONDS)
             times.append(time.perf_counter() - began)
     return times
+
+
+async def there(path: Path, deadline: float) -> None:
+    while not path.exists():  # noqa: ASYNC110
+        assert time.perf_counter() < deadline, f"{path} never came"
+        await asyncio.sleep(0.002)
 
 
 def _response(decision: RunDecision) -> JsonObject:
@@ -202,19 +207,20 @@ def main() -> None:
             directory.mkdir()
         asyncio.run(seed(empty, 1))
         asyncio.run(seed(full, count))
+        with server(full) as (pid, _):
+            print(f"questions put into the folder, once: {settled(pid):.0f} s of CPU", flush=True)
         starts: dict[str, list[float]] = {"empty": [], "full": []}
         for _ in range(3):
             for which, directory in (("empty", empty), ("full", full)):
                 with server(directory) as (_, ready):
                     starts[which].append(ready)
         few, many = statistics.median(starts["empty"]), statistics.median(starts["full"])
-        print(
-            f"start until /health: {few:.2f} s with 1 waiting, {many:.2f} s with {count}: {many - few:+.2f} s",
+        print(f"start until /health: {few:.2f} s with 1 waiting, {many:.2f} s with {count} ({many - few:+.2f} s)")
             flush=True,
         )
         with server(full) as (pid, _):
             caught_up = settled(pid)
-            print(f"catching up with the folder: {caught_up:.1f} s of CPU in all since the start", flush=True)
+            print(f"checked against the folder: {caught_up:.1f} s of CPU in all since the start", flush=True)
             used = cpu_seconds(pid)
             time.sleep(IDLE_SECONDS)
             idle = (cpu_seconds(pid) - used) / IDLE_SECONDS

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from pathlib import Path
 
 try:
@@ -93,6 +94,10 @@ class Disk:
         except FileNotFoundError:
             return None
         return stat.st_mtime_ns, stat.st_size
+
+    def age_seconds(self, written_ns: int) -> float:
+        """How long ago a file was written, by the clock that the file system writes its times with."""
+        return (time.time_ns() - written_ns) / 1e9
 
     def size(self, path: Path) -> int | None:
         """``None`` when there is no such file."""

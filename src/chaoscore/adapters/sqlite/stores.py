@@ -21,6 +21,9 @@ from chaoscore.app.ports import AuditStore, Clock, DecisionStore, Ids, MemorySto
 from chaoscore.domain.json import JsonObject
 from chaoscore.domain.redaction import Redactor
 
+SETTLING_SECONDS = 2.0
+STAMPS_PER_SECOND = 20
+
 
 @dataclass(frozen=True, slots=True)
 class Stores:
@@ -42,9 +45,15 @@ class Stores:
         return {**self.facts, "audit": "ok" if problem is None else problem.message}
 
     def stamp(self) -> object:
-        """Differs after a write by any process; asks the file system and reads nothing."""
+        """Differs after a write by any process; asks the file system and reads nothing.
+
+        A commit can be read only a while after its last byte was written (it is synced in between), so the stamp goes
+        on changing for ``SETTLING_SECONDS``: whoever looks whenever it differs misses nothing.
+        """
         path = self.database.path
-        return self.disk.changed(path), self.disk.changed(path.with_name(path.name + "-wal"))
+        files = self.disk.changed(path), self.disk.changed(path.with_name(path.name + "-wal"))
+        age = min((self.disk.age_seconds(file[0]) for file in files if file is not None), default=-1.0)
+        return files, int(age * STAMPS_PER_SECOND) if 0 <= age < SETTLING_SECONDS else None
 
     async def close(self) -> None:
         """Finish what was handed over, then close the files."""
