@@ -216,8 +216,6 @@ def main() -> None:
                     starts[which].append(ready)
         few, many = statistics.median(starts["empty"]), statistics.median(starts["full"])
         print(f"start until /health: {few:.2f} s with 1 waiting, {many:.2f} s with {count} ({many - few:+.2f} s)")
-            flush=True,
-        )
         with server(full) as (pid, _):
             caught_up = settled(pid)
             print(f"checked against the folder: {caught_up:.1f} s of CPU in all since the start", flush=True)
