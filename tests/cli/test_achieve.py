@@ -69,9 +69,10 @@ def test_a_person_sees_what_they_approve_and_says_yes(desk: Desk) -> None:
             f"roots {desk.work}",
             '"DOCS.md"',
             "| [One](docs/one.md) |",
-            "from find fs.list, read fs.read_text, extract json.query, write_index json.query (written outside)",
+            "made from find fs.list, read fs.read_text, extract json.query, write_index json.query",
+            "(untrusted, written outside)",
         ):
-            assert shown in asked, shown
+            assert shown in " ".join(asked.split()), shown
         assert not (desk.work / "DOCS.md").exists()
         session.type("maybe\n")
         session.until("please answer")
@@ -120,10 +121,10 @@ def test_one_yes_for_many_is_taken_only_after_all_were_shown(desk: Desk) -> None
         for n in (1, 2, 3)
     ]
     with at_a_terminal(desk, "achieve", "--plan", desk.plan(*steps), "--root", ".") as session:
-        session.until("approval 1 of 1")
+        session.until("approval 1 of 3")
         session.until("> ")
         session.type("y\n")
-        session.until("approval 1 of 2")
+        session.until("approval 2 of 3")
         session.until("[a]ll")
         session.type("a\n")
         assert "text number 3" in session.until("yes to all 2?")

@@ -7,33 +7,28 @@ exactly the action that was shown: it is sent with that action's digest (law 4).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
-
-from rich.console import RenderableType
+from dataclasses import dataclass
 
 from chaoscore.app.achieve import Achievement, Goal
-from chaoscore.app.approvals import Answer, AnswerDoor
+from chaoscore.app.approvals import Answer
 from chaoscore.app.plans import NewPlan, PlanReport
 from chaoscore.app.runs.book import ExecuteRequest, RunReport
 from chaoscore.app.runs.driver import Listener
 from chaoscore.app.runs.service import RunService
 from chaoscore.app.tools import CallContext
 from chaoscore.bootstrap import Kernel
+from chaoscore.cli.answering import choice_of, send, why_not_here
 from chaoscore.cli.terminal import Terminal
-from chaoscore.cli.views.approval import approval_view, is_cut
+from chaoscore.cli.views.approval import Lineage, approval_view, is_cut
 from chaoscore.cli.views.plan import intent_view, plan_view
 from chaoscore.cli.views.progress import Progress
 from chaoscore.cli.views.words import count, plain
-from chaoscore.domain.action import Action
-from chaoscore.domain.approval import DENY, DENY_ALL, AskedAction, Difference, RunDecision
+from chaoscore.domain.approval import DENY, DENY_ALL, AskedAction, RunDecision
 from chaoscore.domain.errors import Conflict, PinRefused
-from chaoscore.domain.interaction.response import Choice
-from chaoscore.domain.json import JsonObject, brief, is_object
+from chaoscore.domain.json import JsonObject
 from chaoscore.domain.lint import lint
-from chaoscore.domain.plan import StepFacts
-from chaoscore.domain.policy.model import Verdict
 from chaoscore.domain.records import StoredPlan
 
 LONG_WAIT_SECONDS = 300.0
@@ -159,93 +154,93 @@ class Conversation:
         for decision in report.run.decisions:
             if decision.kind != "approval" or decision.state != "waiting":
                 continue
-            options = await self._options(report, decision)
-            if options is None or not await self._record(decision, options):
+            if self._manners.yes and decision.mode == "caller":
+                await self._approve(report, decision)
+            elif not await self._put(report, decision):
                 answered = False
         return answered
 
-    async def _options(self, report: RunReport, decision: RunDecision) -> tuple[str, ...] | None:
-        """What is chosen; ``None`` where nobody can be asked or it is put off: then nothing of it is answered."""
-        known = {action.key: action for action in report.state.actions()}
-        actions = [(asked, known.get(asked.key)) for asked in decision.actions]
-        waiting = [(asked, replace(action or _asked(asked), digest=asked.digest)) for asked, action in actions]
-        if self._manners.yes and decision.mode == "caller":
-            for number, (_, action) in enumerate(waiting, start=1):
-                self._terminal.tell(*self._view(report, action, f"{number} of {len(waiting)}"))
-            self._terminal.tell(plain(f"  approved by --yes: {count(len(waiting), 'action')}", "yellow"), plain(""))
-            return tuple(asked.option for asked, _ in waiting)
+    async def _approve(self, report: RunReport, decision: RunDecision) -> None:
+        """The yes that was given beforehand; what it is for is shown all the same."""
+        lineage, actions = self._lineage(report), decision.actions
+        for number, asked in enumerate(actions, start=1):
+            self._terminal.tell(*approval_view(asked, f"approval {number} of {len(actions)}", lineage))
+        self._terminal.tell(plain(f"  approved by --yes: {count(len(actions), 'action')}", "yellow"), plain(""))
+        choice = choice_of(tuple(asked.option for asked in actions))
+        digest, approver = decision.question_digest, self._context.principal.key
+        try:
+            await self._kernel.services.approvals.answer(Answer(decision.id, choice, digest, "caller", approver))
+        except Conflict as refused:  # somebody else answered first: the run can be looked at again
+            self._terminal.warn(refused.message)
+
+    async def _put(self, report: RunReport, decision: RunDecision) -> bool:
+        """Ask the person and send their answer; false where nobody can be asked or it is put off: then nothing of the
+        question is answered."""
         if self._manners.yes:
             self._terminal.warn("the policy's approvalMode is human: --yes does not answer for a person")
         if self._put_off or not self._terminal.interactive:
-            return None
-        chosen = await self._ask_all(report, waiting)
+            return False
+        refusal = why_not_here(self._kernel, decision)
+        if refusal is not None:
+            for number, asked in enumerate(decision.actions, start=1):
+                self._show(report, asked, f"approval {number} of {len(decision.actions)}")
+            self._terminal.ask_about(plain(f"  {refusal}", "yellow"))
+            return False
+        chosen = await self._ask_all(report, decision.actions)
         if chosen is None:
-            self._put_off = True
-            if len(waiting) > 1:
-                self._terminal.tell(plain("  left for later; none of these was answered", "yellow"))
-            return None
-        return chosen or (DENY if len(waiting) == 1 else DENY_ALL,)
-
-    async def _record(self, decision: RunDecision, options: tuple[str, ...]) -> bool:
-        """Send the answer; a PIN is asked for where the policy wants a person."""
-        approvals = self._kernel.services.approvals
-        door: AnswerDoor = "caller" if self._manners.yes and decision.mode == "caller" else "terminal"
-        pin = None
-        if approvals.needs_pin(decision, door):
-            pin = await self._terminal.ask_secret("  the approver's PIN: ")
-            if pin is None:
-                self._put_off = True
-                return False
-        one = options[0] if len(options) == 1 else None
-        choice = Choice(one, options if one is None else ())
-        answer = Answer(decision.id, choice, decision.question_digest, door, self._context.principal.key, pin)
+            return self._leave(decision)
+        options = chosen or (DENY if DENY in decision.question.option_ids else DENY_ALL,)
         try:
-            await approvals.answer(answer)
-        except (Conflict, PinRefused) as refused:
+            sent = await send(self._kernel, self._terminal, decision, choice_of(options), decision.question_digest)
+        except Conflict as refused:  # somebody else answered first: the run can be looked at again
             self._terminal.warn(refused.message)
-            self._put_off = isinstance(refused, PinRefused)
-            return not self._put_off  # somebody else answered first: the run can be looked at again
-        return True
+            return True
+        except PinRefused as refused:
+            self._terminal.warn(refused.message)
+            sent = None
+        return sent is not None or self._leave(decision)
 
-    async def _ask_all(self, report: RunReport, waiting: list[tuple[AskedAction, Action]]) -> tuple[str, ...] | None:
+    def _leave(self, decision: RunDecision) -> bool:
+        self._put_off = True
+        what = "it was not answered" if len(decision.actions) == 1 else "none of these was answered"
+        self._terminal.tell(plain(f"  left for later; {what}", "yellow"))
+        return False
+
+    async def _ask_all(self, report: RunReport, actions: Sequence[AskedAction]) -> tuple[str, ...] | None:
         """The options that are approved; ``None`` when any of it is left for later."""
         chosen: list[str] = []
-        for number, (asked, action) in enumerate(waiting, start=1):
-            self._show_action(report, action, f"{number} of {len(waiting)}")
-            for difference in asked.changed:
-                self._terminal.ask_about(
-                    plain(f"  changed since it was last shown: {changed_text(difference)}", "yellow")
-                )
-            word = await self._ask_one(report, action, len(waiting) - number)
+        for number, asked in enumerate(actions, start=1):
+            self._show(report, asked, f"approval {number} of {len(actions)}")
+            word = await self._ask_one(report, asked, len(actions) - number)
             if word == "later":
                 return None
             if word == "all":
-                rest = await self._ask_for_the_rest(report, waiting, number)
+                rest = await self._ask_for_the_rest(report, actions, number)
                 return None if rest is None else (*chosen, *rest)
             if word == "yes":
                 chosen.append(asked.option)
         return tuple(chosen)
 
     async def _ask_for_the_rest(
-        self, report: RunReport, waiting: list[tuple[AskedAction, Action]], number: int
+        self, report: RunReport, actions: Sequence[AskedAction], number: int
     ) -> tuple[str, ...] | None:
         """Show what is left before one yes is taken for all of it."""
-        for place, (_, action) in enumerate(waiting[number:], start=number + 1):
-            self._show_action(report, action, f"{place} of {len(waiting)}", in_whole=True)
-        rest = waiting[number - 1 :]
+        for place, asked in enumerate(actions[number:], start=number + 1):
+            self._show(report, asked, f"approval {place} of {len(actions)}", in_whole=True)
+        rest = actions[number - 1 :]
         try:
             word = await self._terminal.ask(f"  yes to all {len(rest)}? [y]es  [l]ater\n  > ", ["yes", "later"])
         except EOFError:
             word = "later"
-        return None if word == "later" else tuple(asked.option for asked, _ in rest)
+        return None if word == "later" else tuple(asked.option for asked in rest)
 
-    async def _ask_one(self, report: RunReport, action: Action, following: int) -> str:
+    async def _ask_one(self, report: RunReport, asked: AskedAction, following: int) -> str:
         choices = ["yes", "no", "later"]
         says = "  [y]es, do exactly this   [n]o, never   [l]ater"
         if following:
             choices.append("all")
             says += f"   [a]ll: show the {following} after it too, then one yes"
-        if is_cut(action):
+        if is_cut(asked):
             choices.append("view")
             says += "   [v]iew everything"
         while True:
@@ -255,15 +250,13 @@ class Conversation:
                 return "later"
             if word != "view":
                 return word
-            self._show_action(report, action, "in full", in_whole=True)
+            self._show(report, asked, "in full", in_whole=True)
 
-    def _show_action(self, report: RunReport, action: Action, place: str, *, in_whole: bool = False) -> None:
-        self._terminal.ask_about(*self._view(report, action, place, in_whole=in_whole))
+    def _show(self, report: RunReport, asked: AskedAction, heading: str, *, in_whole: bool = False) -> None:
+        self._terminal.ask_about(*approval_view(asked, heading, self._lineage(report), in_whole=in_whole))
 
-    def _view(self, report: RunReport, action: Action, place: str, *, in_whole: bool = False) -> list[RenderableType]:
-        plan, registry = report.plan.plan, self._kernel.services.registry
-        facts = lint(plan.steps, registry, self._kernel.services.limits).facts.get(action.step, StepFacts())
-        return approval_view(action, plan, facts, registry, place, in_whole=in_whole)
+    def _lineage(self, report: RunReport) -> Lineage:
+        return Lineage.of(report.plan.plan, self._kernel.services.registry, self._kernel.services.limits)
 
 
 def plan_report(kernel: Kernel, stored: StoredPlan) -> PlanReport:
@@ -271,22 +264,3 @@ def plan_report(kernel: Kernel, stored: StoredPlan) -> PlanReport:
     services = kernel.services
     facts = lint(stored.plan.steps, services.registry, services.limits).facts
     return PlanReport(stored, stored.handle or "", services.plans.verdicts(stored.plan), dict(facts))
-
-
-def _asked(asked: AskedAction) -> Action:
-    """An action that has not begun to wait, as the question shows it."""
-    arguments = asked.shown.get("arguments")
-    return Action(
-        asked.step,
-        asked.item,
-        str(asked.shown.get("capability")),
-        arguments=arguments if is_object(arguments) else {},
-        verdict=Verdict("REQUIRE_APPROVAL", str(asked.shown.get("rule")), ()),
-    )
-
-
-def changed_text(difference: Difference) -> str:
-    """One difference as a line: where, before, after."""
-    before = "nothing" if difference.absent == "before" else brief(difference.before)
-    after = "nothing" if difference.absent == "after" else brief(difference.after)
-    return f"{difference.pointer or '/'}: {before} → {after}"

@@ -20,7 +20,7 @@ from chaoscore.cli.terminal import Terminal, visible
 from chaoscore.cli.views.run import result_view, run_view
 from chaoscore.cli.views.words import one_line, plain, title
 from chaoscore.domain.audit import ChainReport
-from chaoscore.domain.json import Json, is_array, is_object
+from chaoscore.domain.json import Json, JsonObject, is_array, is_object
 from chaoscore.domain.memory import Memory, NewMemory
 
 AUDIT_EVENTS_VERIFIED_MAX = 20_000
@@ -47,8 +47,12 @@ async def finish(
     conversation: Conversation,
     report: RunReport,
     achievement: Achievement | None = None,
+    told: JsonObject | None = None,
 ) -> int:
-    """Show where the run rests and answer the exit code. An audit that does not hold fails whatever was achieved."""
+    """Show where the run rests and answer the exit code. An audit that does not hold fails whatever was achieved.
+
+    ``told`` joins the document of ``--json``.
+    """
     registry = kernel.services.registry
     envelope = run_envelope(report) if achievement is None else achievement_envelope(achievement, registry)
     key: str | None = getattr(call.args, "remember", None)
@@ -67,7 +71,8 @@ async def finish(
     if terminal.as_json:
         verified = None if chain is None else fault is None
         audit: dict[str, Json] = {"events": events, "verified": verified, "fault": fault}
-        terminal.answer({**envelope.to_json(), "remembered": kept.to_json() if kept else None, "audit": audit})
+        remembered = kept.to_json() if kept else None
+        terminal.answer({**envelope.to_json(), "remembered": remembered, "audit": audit, **(told or {})})
     return Exit.FAILED if fault is not None else _EXITS.get(envelope.status, Exit.FAILED)
 
 

@@ -82,9 +82,14 @@ def told(call: Call, envelope: Envelope) -> int:
     if call.terminal.as_json:
         call.terminal.answer(envelope.to_json())
     if envelope.ok:
-        return Exit.OK
+        return envelope_exit(envelope)
     call.terminal.error(envelope.message, envelope.next_action)
-    return _EXITS.get(envelope.error_code or "", Exit.FAILED)
+    return envelope_exit(envelope)
+
+
+def envelope_exit(envelope: Envelope) -> Exit:
+    """The exit code of what an operation answered."""
+    return Exit.OK if envelope.ok else _EXITS.get(envelope.error_code or "", Exit.FAILED)
 
 
 def this_person() -> str:

@@ -10,9 +10,11 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
+from chaoscore.domain.errors import InvalidInput
 from chaoscore.domain.json import Json
 from chaoscore.domain.redaction import Redactor
 from chaoscore.domain.visible import visible as shown_in_full
@@ -97,12 +99,31 @@ class Terminal:
         """What a person types without it being shown; ``None`` when they leave it or nobody can be asked."""
         if not self.interactive:
             return None
-        import getpass
-
         try:
-            return await asyncio.to_thread(getpass.getpass, prompt, self._err) or None
-        except (EOFError, KeyboardInterrupt):
+            return await self.read_secret(prompt) or None
+        except EOFError:
             return None
+
+    async def read_secret(self, prompt: str) -> str:
+        """One line that is typed and not shown. Only where somebody can be asked.
+
+        Waits on the event loop, so Ctrl-C ends it like any other question, and the terminal shows again what is typed.
+        Raises ``EOFError`` when input ends, ``InvalidInput`` where the terminal cannot hide it or it is no text.
+        """
+        file, stream = sys.stdin.fileno(), self._err if self._err.isatty() else self._out
+        with _unseen(file):
+            stream.write(prompt)
+            stream.flush()
+            try:
+                line = await _read_bytes(file)
+            finally:
+                self._line(stream, "")
+        if not line:
+            raise EOFError
+        try:
+            return line.decode(sys.stdin.encoding or "utf-8").rstrip("\r\n")
+        except UnicodeDecodeError:
+            raise InvalidInput("what was typed is not text in this terminal's encoding", key="terminal") from None
 
     def answer(self, value: Json) -> None:
         """The one JSON document of ``--json``."""
@@ -166,15 +187,41 @@ def _columns(environ: Mapping[str, str]) -> int:
 
 
 async def _read_line() -> str:
+    return (await _read_bytes(sys.stdin.fileno())).decode(errors="replace")
+
+
+async def _read_bytes(file: int) -> bytes:
+    """One line: a terminal hands over whole lines."""
     loop = asyncio.get_running_loop()
-    file = sys.stdin.fileno()
     ready = asyncio.Event()
     try:
         loop.add_reader(file, ready.set)
     except (NotImplementedError, OSError):
-        return await asyncio.to_thread(sys.stdin.readline)
+        line: str = await asyncio.to_thread(sys.stdin.readline)
+        return line.encode(sys.stdin.encoding or "utf-8")
     try:
         await ready.wait()
     finally:
         loop.remove_reader(file)
-    return os.read(file, ANSWER_BYTES_MAX).decode(errors="replace")  # a terminal hands over whole lines
+    return os.read(file, ANSWER_BYTES_MAX)
+
+
+@contextmanager
+def _unseen(file: int) -> Iterator[None]:
+    """Meanwhile the terminal does not show what is typed; what was typed before counts for nothing."""
+    no_way = InvalidInput("this terminal cannot hide what is typed; use another one", key="terminal")
+    try:
+        import termios
+    except ImportError:
+        raise no_way from None
+    try:
+        before = termios.tcgetattr(file)
+        hidden = termios.tcgetattr(file)
+        hidden[3] &= ~termios.ECHO
+        termios.tcsetattr(file, termios.TCSAFLUSH, hidden)
+    except termios.error:
+        raise no_way from None
+    try:
+        yield
+    finally:
+        termios.tcsetattr(file, termios.TCSADRAIN, before)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from chaoscore.domain.action import Action
-from chaoscore.domain.approval import DENY, DENY_ALL, AskedAction, DecisionKind, option_id
+from chaoscore.domain.approval import DENY, DENY_ALL, AskedAction, DecisionKind, RunDecision, option_id
 from chaoscore.domain.interaction.decision import Decision, Option
 from chaoscore.domain.interaction.marks import marked
 from chaoscore.domain.interaction.names import KERNEL_RUN, instant_text
@@ -64,6 +64,12 @@ def approval_question(setting: Setting, actions: Sequence[AskedAction]) -> Decis
         kind = "multi-choice-decision"
     context = "\n\n".join([_opening(setting, len(actions)), *(_told(action) for action in actions)])
     return _decision(setting, "approval", kind, title, context, options)
+
+
+def preface(decision: RunDecision) -> str:
+    """What a question says before it comes to its actions; all of it where it does not end with them."""
+    told = "".join(f"\n\n{_told(action)}" for action in decision.actions)
+    return decision.question.context.removesuffix(told)
 
 
 def outcome_question(setting: Setting, asked: AskedAction, action: Action) -> Decision:
@@ -218,6 +224,7 @@ __all__ = [
     "command_of",
     "option_id",
     "outcome_question",
+    "preface",
     "session_of",
     "shown_action",
 ]

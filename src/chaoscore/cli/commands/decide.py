@@ -1,27 +1,28 @@
-"""``chaoscore decide``: what waits for a human, and the human's answer."""
+"""``chaoscore decide``: what waits for a human, of runs and of agents, and the human's answer."""
 
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING
 
 from chaoscore.cli.call import Call
 from chaoscore.cli.exits import Exit
-from chaoscore.cli.interactions import add_interaction_options, this_person, told, with_interactions
+from chaoscore.cli.interactions import add_interaction_options
 from chaoscore.cli.options import examples
 
 if TYPE_CHECKING:
-    from chaoscore.bootstrap_interaction import Interactions
-    from chaoscore.domain.interaction.response import Choice
+    from chaoscore.cli.questions import Questions
+    from chaoscore.domain.approval import RunDecision
     from chaoscore.domain.json import JsonObject
 
-ANSWER_BYTES_MAX = 1_048_576
 EXAMPLES = examples(
     ("chaoscore decide", "what waits; at a terminal also answer it, with the arrow keys"),
     ("chaoscore decide DEC-2026-01-31-x-0a1b2c3d", "one question with its context, options, consequences and risks"),
+    ("chaoscore decide DEC-… --full", "the same with every line of every argument"),
     ("chaoscore decide DEC-… --option compact --rationale 'small change'", "answer it without being asked anything"),
     ("chaoscore decide DEC-… --option a --option c", "several options, where several may be chosen"),
+    ("chaoscore decide DEC-… --approve-all --go-on", "every action of a run's question, and go on with it here"),
+    ("chaoscore decide DEC-… --deny-all --pin-stdin", "in a script of yours: the PIN comes on standard input"),
     ("chaoscore decide DEC-… --text -", "a written answer from standard input"),
 )
 
@@ -29,182 +30,167 @@ EXAMPLES = examples(
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
     parser.add_argument("decision", nargs="?", metavar="DECISION", help="its id (default: all that wait)")
-    parser.add_argument("--change", metavar="CHANGE", help="only what waits about this change")
-    parser.add_argument("--run", metavar="RUN", help="only what this command run waits for")
+    parser.add_argument("--change", metavar="CHANGE", help="only what agents ask about this change")
+    parser.add_argument("--run", metavar="RUN", help="only what this run or command run waits for")
     answer = parser.add_argument_group("answering")
-    answer.add_argument("--option", action="append", metavar="ID", help="the chosen option (repeat for several)")
+    chosen = answer.add_mutually_exclusive_group()
+    chosen.add_argument("--option", action="append", metavar="ID", help="the chosen option (repeat for several)")
+    chosen.add_argument("--approve-all", action="store_true", help="approve every action of a run's question")
+    chosen.add_argument("--deny-all", action="store_true", help="deny every action of a run's question")
     answer.add_argument("--text", metavar="TEXT", help="the written answer; - reads standard input")
     answer.add_argument("--rationale", metavar="TEXT", help="the reason")
-    answer.add_argument("--by", metavar="NAME", help="who answers (default: the user of this system)")
+    answer.add_argument("--by", metavar="NAME", help="who answers an agent (default: the user of this system)")
+    answer.add_argument("--hash", metavar="SHA256", help="hash of the question you saw: refused when it differs now")
     answer.add_argument(
-        "--hash", metavar="SHA256", help="decisionHash of the question you saw: refused when it differs now"
+        "--pin-stdin", action="store_true", help="read the approver's PIN from standard input, not from a prompt"
     )
-    parser.add_argument("--full", action="store_true", help="show a long context to its end")
+    answer.add_argument("--go-on", action="store_true", help="after the answer go on with the run, here")
+    parser.add_argument("--full", action="store_true", help="show everything to its end")
     parser.add_argument("--no-input", action="store_true", help="ask nothing, only show")
+    runs = parser.add_argument_group("where runs are kept")
+    runs.add_argument("--data-dir", dest="data_dir", metavar="DIR", help="the data directory of the runs")
+    runs.add_argument("--policy", dest="policy_path", metavar="FILE", help="its policy file")
+    runs.add_argument(
+        "--fs-root",
+        dest="fs_roots",
+        action="append",
+        metavar="DIR",
+        help="with --go-on: a folder that fs.* may touch (repeat for more)",
+    )
+    parser.set_defaults(log_level=None)
     add_interaction_options(parser)
 
 
 def work(call: Call) -> int:
-    args = call.args
-    answering = [name for name in ("option", "text", "rationale", "by", "hash") if getattr(args, name) is not None]
+    import asyncio
+
+    _refuse_misuse(call.args)
+    return asyncio.run(_decide(call))
+
+
+def _refuse_misuse(args: argparse.Namespace) -> None:
+    from chaoscore.cli.agent_question import OF_RUNS
+    from chaoscore.cli.answering import by_flags
+    from chaoscore.domain.errors import InvalidInput
+
+    names = ("option", "text", "rationale", "by", "hash", *OF_RUNS)
+    answering = [name for name in names if getattr(args, name) not in (None, False)]
     if answering and args.decision is None:
-        from chaoscore.domain.errors import InvalidInput
-
-        raise InvalidInput(f"--{answering[0]} answers one decision; name it: chaoscore decide DECISION", key="decision")
-    if args.option or args.text is not None:
-        return with_interactions(call, lambda runtime: _answer_by_flags(runtime, call))
-    return with_interactions(call, lambda runtime: _show_and_ask(runtime, call))
+        name = answering[0].replace("_", "-")
+        raise InvalidInput(f"--{name} answers one decision; name it: chaoscore decide DECISION", key="decision")
+    if args.pin_stdin and not by_flags(args):
+        raise InvalidInput("--pin-stdin goes with --option, --approve-all or --deny-all", key="pin-stdin")
 
 
-async def _answer_by_flags(runtime: Interactions, call: Call) -> int:
-    from chaoscore.domain.interaction.response import Choice
+async def _decide(call: Call) -> int:
+    from chaoscore.cli.questions import open_questions
+    from chaoscore.cli.run_question import of_run
 
-    args = call.args
-    text: str | None = args.text
-    if text == "-":
-        text = sys.stdin.read(ANSWER_BYTES_MAX + 1).rstrip("\n")
-    chosen = tuple(args.option or ())
-    choice = Choice(chosen[0] if len(chosen) == 1 else None, chosen if len(chosen) > 1 else (), text, args.rationale)
-    return await _record(runtime, call, args.decision, choice, args.hash)
-
-
-async def _record(runtime: Interactions, call: Call, decision: str, choice: Choice, decision_hash: str | None) -> int:
-    from chaoscore.app.interactions.deciding import AnswerRequest
-    from chaoscore.cli.views.words import plain
-    from chaoscore.domain.interaction.response import normal_source
-
-    request = AnswerRequest(decision, choice, call.args.by or this_person(), normal_source("cli"), decision_hash)
-    envelope = await runtime.service.answer(request)
-    if envelope.ok:
-        call.terminal.show(plain(f"answered: {decision}", "green"))
-        if envelope.data.get("sessionState") == "ready-to-resume":
-            call.terminal.show(plain("the command run can be resumed now", "dim"))
-    return told(call, envelope)
+    async with open_questions(call) as questions:
+        if call.args.decision is None:
+            return await _all(questions, call)
+        decision = await questions.find_run_decision(call.args.decision)
+        if decision is not None:
+            return await of_run(questions, call, decision)
+        return await _named(questions, call)
 
 
-async def _show_and_ask(runtime: Interactions, call: Call) -> int:
+async def _all(questions: Questions, call: Call) -> int:
+    from chaoscore.cli.agent_question import of_agent
+    from chaoscore.cli.run_question import of_run
+    from chaoscore.domain.approval import RunDecision
+
     terminal, args = call.terminal, call.args
-    waiting = await _waiting(runtime, call)
-    if isinstance(waiting, int):
-        return waiting
-    if args.decision is not None:
-        question = next((item for item in waiting if item.get("decisionId") == args.decision), None)
-        if question is None:
-            return await _show_past(runtime, call)
-        return await _one(runtime, call, question, show=True)
+    waiting = await questions.waiting(args.change, args.run)
+    await _tell_gaps(questions, call)
     if terminal.as_json or not terminal.interactive or not waiting:
-        return _list(runtime, call, waiting)
-    if len(waiting) == 1:
-        return await _one(runtime, call, waiting[0], show=True)
-    return await _choose(runtime, call, waiting)
+        return _list(questions, call, waiting)
+    question = waiting[0] if len(waiting) == 1 else await _choose(call, waiting)
+    if question is None:
+        return questions.unreadable[0].code if questions.unreadable else Exit.OK
+    if isinstance(question, RunDecision):
+        return await of_run(questions, call, question)
+    assert questions.agents is not None
+    return await of_agent(questions.agents, call, question)
 
 
-async def _waiting(runtime: Interactions, call: Call) -> list[JsonObject] | int:
-    """The questions that wait, or the exit code of the failure."""
-    from chaoscore.domain.json import is_array, is_object
+async def _tell_gaps(questions: Questions, call: Call) -> None:
+    """What is not in the list, and why."""
+    for store in questions.unreadable:
+        call.terminal.warn(f"{store.store} cannot be read: {store.message}; its questions are not shown")
+    strangers = await questions.strangers()
+    if strangers:
+        from chaoscore.cli.views.words import count
 
-    envelope = await runtime.service.active_decision(call.args.change, call.args.run)
-    if not envelope.ok:
-        return told(call, envelope)
-    for warning in envelope.warnings:
-        call.terminal.warn(warning)
-    one, several = envelope.data.get("decision"), envelope.data.get("decisions")
-    found = [one] if one is not None else list(several) if is_array(several) else []
-    return [item for item in found if is_object(item)]
+        call.terminal.warn(
+            f"{count(strangers, 'question')} of runs in the interactions folder belong to another data directory; "
+            "name it with --data-dir"
+        )
 
 
-def _list(runtime: Interactions, call: Call, waiting: list[JsonObject]) -> int:
+def _list(questions: Questions, call: Call, waiting: list[RunDecision | JsonObject]) -> int:
+    from chaoscore.cli.questions import question_json
     from chaoscore.cli.views.decision import waiting_table
     from chaoscore.cli.views.words import plain
 
+    root = str(questions.agents.settings.root) if questions.agents is not None else None
     if call.terminal.as_json:
-        call.terminal.answer({"root": str(runtime.settings.root), "waiting": waiting})
+        call.terminal.answer(
+            {
+                "root": root,
+                "data_dir": None if questions.data_dir is None else str(questions.data_dir),
+                "waiting": [question_json(question) for question in waiting],
+                "unreadable": [store.to_json() for store in questions.unreadable],
+            }
+        )
     elif waiting:
         call.terminal.show(waiting_table(waiting), plain("see one: chaoscore decide DECISION", "dim"))
     else:
-        call.terminal.show(plain(f"nothing waits for a human in {runtime.settings.root}"))
-    return Exit.OK
+        looked = [str(place) for place in (questions.data_dir, root) if place is not None]
+        call.terminal.show(plain(f"nothing waits for a human in {' or '.join(looked) or 'what could be read'}"))
+    return questions.unreadable[0].code if questions.unreadable else Exit.OK
 
 
-async def _choose(runtime: Interactions, call: Call, waiting: list[JsonObject]) -> int:
+async def _choose(call: Call, waiting: list[RunDecision | JsonObject]) -> RunDecision | JsonObject | None:
     from chaoscore.cli.picker import pick
     from chaoscore.cli.views.decision import text_of
+    from chaoscore.domain.approval import RunDecision
 
-    rows = [(text_of(item.get("decisionId")), text_of(item.get("title"))) for item in waiting]
+    rows = [
+        (item.id, item.question.title)
+        if isinstance(item, RunDecision)
+        else (text_of(item.get("decisionId")), text_of(item.get("title")))
+        for item in waiting
+    ]
     chosen = await pick(call.terminal, rows)
-    question = next((item for item in waiting if chosen and item.get("decisionId") == chosen[0]), None)
-    return Exit.OK if question is None else await _one(runtime, call, question, show=True)
+    names = [name for name, _ in rows]
+    return waiting[names.index(chosen[0])] if chosen else None
 
 
-async def _show_past(runtime: Interactions, call: Call) -> int:
-    """A decision that does not wait: its answer, or that there is none of that name."""
-    from rich.text import Text
+async def _named(questions: Questions, call: Call) -> int:
+    """A decision that is no question of a run known here: an agent's, or nobody's."""
+    from chaoscore.cli.agent_question import OF_RUNS, answer_agent, of_agent, show_past
+    from chaoscore.cli.answering import by_flags, refuse_flags
+    from chaoscore.cli.views.decision import text_of
+    from chaoscore.domain.errors import ChaosError, NotFound
 
-    from chaoscore.cli.views.words import in_full, plain
-
-    envelope = await runtime.service.decision_response(call.args.decision)
-    if envelope.ok:
-        call.terminal.show(plain(envelope.message), *(Text(f"  {line}") for line in in_full(envelope.data)))
-    return told(call, envelope)
-
-
-async def _one(runtime: Interactions, call: Call, question: JsonObject, show: bool) -> int:
-    from chaoscore.cli.views.decision import question_view, text_of
-    from chaoscore.cli.views.words import plain
-    from chaoscore.domain.interaction.response import Choice
-
-    terminal = call.terminal
-    if terminal.as_json:
-        terminal.answer({"decision": question})
-        return Exit.OK
-    terminal.show(*question_view(question, in_whole=call.args.full))
-    if not terminal.interactive:
-        name = text_of(question.get("decisionId"))
-        how = "--text TEXT" if question.get("interactionType") == "freeform-input" else "--option ID"
-        terminal.show(plain(f"answer it: chaoscore decide {name} {how}", "dim"))
-        return Exit.OK
-    terminal.show(plain(""))
-    try:
-        choice = await _ask(call, question)
-    except EOFError:
-        choice = None
-    if choice is None:
-        terminal.show(plain("not answered; it goes on waiting", "yellow"))
-        return Exit.WAITING
-    assert isinstance(choice, Choice)
-    # Bound to what was shown: had somebody changed the question meanwhile, the answer would be refused.
-    shown_hash = call.args.hash or text_of(question.get("decisionHash"))
-    return await _record(runtime, call, text_of(question.get("decisionId")), choice, shown_hash)
-
-
-async def _ask(call: Call, question: JsonObject) -> Choice | None:
-    """The person's choice; ``None`` when it was left."""
-    from chaoscore.cli.picker import pick, read_text
-    from chaoscore.cli.views.decision import options_of, text_of
-    from chaoscore.domain.interaction.response import Choice
-
-    kind = text_of(question.get("interactionType"))
-    chosen: tuple[str, ...] = ()
-    text: str | None = None
-    if kind == "freeform-input":
-        text = await read_text("your answer (an empty line ends it, nothing leaves it):\n  ", several_lines=True)
-        if not text.strip():
-            return None
-    else:
-        rows = [(text_of(option.get("id")), text_of(option.get("label"))) for option in options_of(question)]
-        chosen = await pick(call.terminal, rows, several=kind == "multi-choice-decision")
-        if not chosen:
-            return None
-    rationale: str | None = call.args.rationale
-    if rationale is None:
-        required = question.get("requiresRationale") is True
-        prompt = "reason (required): " if required else "reason (enter: none): "
-        rationale = (await read_text(prompt)).strip() or None
-        while required and rationale is None:
-            rationale = (await read_text(prompt)).strip() or None
-    said = ", ".join(chosen) if chosen else "your text"
-    word = await call.terminal.ask(f"record {said!r} as the answer? it is final  [y]es  [n]o\n  > ", ["yes", "no"])
-    if word == "no":
-        return None
-    several = kind == "multi-choice-decision"
-    return Choice(None if several or not chosen else chosen[0], chosen if several else (), text, rationale)
+    name = call.args.decision
+    waiting = await questions.waiting(call.args.change, call.args.run)
+    for store in questions.unreadable:
+        call.terminal.warn(f"{store.store} cannot be read: {store.message}")
+    if name in questions.copies:
+        raise NotFound(
+            f"{name!r} is a question of a run that is not in the data directory {str(questions.data_dir)!r}; name the "
+            "one that the run is kept in with --data-dir",
+            key="decision",
+        )
+    if questions.agents is None:
+        raise ChaosError(f"{name!r} was not found: {questions.unreadable[-1].message}")
+    refuse_flags(call.args, OF_RUNS, f"{name!r} is no question of a run known here")
+    if by_flags(call.args):
+        return await answer_agent(questions.agents, call)
+    for question in waiting:
+        if isinstance(question, dict) and text_of(question.get("decisionId")) == name:
+            return await of_agent(questions.agents, call, question)
+    code = await show_past(questions.agents, call)
+    return questions.unreadable[0].code if code and questions.unreadable else code

@@ -67,7 +67,7 @@ def _change(call: Call) -> int:
         return Exit.FAILED
 
     def work() -> None:
-        old = _hidden("the PIN that is set: ")
+        old = _hidden(call, "the PIN that is set: ")
         pin.check(old)
         pin.change(old, _chosen(call))
 
@@ -81,7 +81,7 @@ def _remove(call: Call) -> int:
         return Exit.FAILED
 
     def work() -> None:
-        pin.remove(_hidden("the PIN that is set: "))
+        pin.remove(_hidden(call, "the PIN that is set: "))
 
     return _typed(call, work, "the PIN is removed")
 
@@ -153,28 +153,18 @@ def _chosen(call: Call) -> str:
     for _ in range(ATTEMPTS_MAX):
         if why:
             call.terminal.warn(why)
-        new = _hidden("a new PIN, 6 to 128 characters: ")
+        new = _hidden(call, "a new PIN, 6 to 128 characters: ")
         why = pin_fault(normal_form(new)) or ""
         if why:
             continue
-        if _hidden("the same once more: ") == new:
+        if _hidden(call, "the same once more: ") == new:
             return new
         why = "the two were not the same; type it again"
     raise InvalidInput(f"{why}; nothing was changed", key="pin")
 
 
-def _hidden(question: str) -> str:
-    """What is typed, without showing it. Raises ``InvalidInput`` where the terminal cannot hide it."""
-    import getpass
-    import warnings
+def _hidden(call: Call, question: str) -> str:
+    """What is typed, without showing it. Raises ``EOFError``, ``InvalidInput`` where the terminal cannot hide it."""
+    import asyncio
 
-    from chaoscore.domain.errors import InvalidInput
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", getpass.GetPassWarning)
-        try:
-            return getpass.getpass(question)
-        except getpass.GetPassWarning:
-            raise InvalidInput("this terminal cannot hide what is typed; use another one", key="terminal") from None
-        except UnicodeDecodeError:
-            raise InvalidInput("what was typed is not text in this terminal's encoding", key="terminal") from None
+    return asyncio.run(call.terminal.read_secret(question))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import time
 from typing import TYPE_CHECKING
 
 from chaoscore.cli.call import Call
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from chaoscore.app.runs.book import ExecuteRequest, RunReport
     from chaoscore.bootstrap import Kernel
     from chaoscore.domain.action import Action
+    from chaoscore.domain.approval import RunDecision
 
 WORDS = ("retry", "happened", "give-up")
 MEANINGS = {
@@ -29,6 +31,7 @@ EXAMPLES = examples(
     ("chaoscore resolve last", "show what is known of each such action and ask"),
     ("chaoscore resolve r-1a2b3c4d s3 happened", "you looked, and it did happen"),
     ("chaoscore resolve r-1a2b3c4d s3,7 retry", "item 7 of step s3 did not happen"),
+    ("chaoscore resolve last s3 give-up --pin-stdin", "the policy wants a person: the PIN comes on standard input"),
 )
 
 
@@ -37,6 +40,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN", help=NAME)
     parser.add_argument("action", nargs="?", metavar="STEP[,ITEM]", help="which action (default: ask about each)")
     parser.add_argument("word", nargs="?", choices=WORDS, metavar="WORD", help=", ".join(WORDS))
+    parser.add_argument(
+        "--pin-stdin", action="store_true", help="read the approver's PIN from standard input, not from a prompt"
+    )
     add_common(parser)
 
 
@@ -57,8 +63,8 @@ async def _resolve(kernel: Kernel, call: Call, action: str | None) -> int:
     request = await find_run(kernel, call.args.run)
     if action is not None:
         step, item = _parse(action)
-        report = await kernel.services.runs.resolve(request, step, item, call.args.word, context)
-        _heard(call, action, call.args.word)
+        report = await kernel.services.runs.look(request, context)
+        report = await _say(kernel, call, report, (step, item), call.args.word)
     elif call.terminal.interactive:
         report = await _ask_about_each(kernel, call, request)
     else:
@@ -76,7 +82,7 @@ def _unknown(report: RunReport) -> list[Action]:
 
 
 async def _ask_about_each(kernel: Kernel, call: Call, request: ExecuteRequest) -> RunReport:
-    from chaoscore.cli.views.unknown import meanings_view, name_of, unknown_view
+    from chaoscore.cli.views.unknown import meanings_view, unknown_view
 
     context = kernel.local_context()
     report = await kernel.services.runs.look(request, context)
@@ -89,9 +95,53 @@ async def _ask_about_each(kernel: Kernel, call: Call, request: ExecuteRequest) -
         except EOFError:
             break
         if word != "later":
-            report = await kernel.services.runs.resolve(request, action.step, action.item, word, context)  # type: ignore[arg-type]
-            _heard(call, name_of(action), word)
+            report = await _say(kernel, call, report, action.key, word)
     return report
+
+
+async def _say(kernel: Kernel, call: Call, report: RunReport, key: tuple[str, int | None], word: str) -> RunReport:
+    """Answer the decision that asks about this action, then let the run take it into account; where none asks, say it
+    to the run. The run as it is then; as it was where the person left it at the PIN.
+
+    Raises what ``Approvals.answer`` and ``RunService.resolve`` raise.
+    """
+    from chaoscore.app.runs.book import ExecuteRequest
+    from chaoscore.cli.answering import choice_of, piped_pin, send
+    from chaoscore.cli.views.words import plain
+    from chaoscore.domain.approval import OUTCOME_WORDS
+    from chaoscore.domain.errors import Busy, IllegalTransition
+
+    context, request = kernel.local_context(), ExecuteRequest(label=report.run.label)
+    said, decision, answered = OUTCOME_WORDS[word], _asking(report, key), None
+    if decision is not None and decision.word != said:
+        pin = piped_pin() if call.args.pin_stdin else None
+        answered = await send(kernel, call.terminal, decision, choice_of((word,)), decision.question_digest, pin)
+        if answered is None:
+            call.terminal.tell(plain("not answered; it stays unknown", "yellow"))
+            return report
+    try:
+        after = await kernel.services.runs.resolve(request, *key, said, context)
+    except (Busy, IllegalTransition):
+        if answered is None:
+            raise
+        # The answer is durable, and a worker was quicker to take it in.
+        after = await kernel.services.runs.look(request, context)
+    _heard(call, key[0] if key[1] is None else f"{key[0]},{key[1]}", word)
+    return after
+
+
+def _asking(report: RunReport, key: tuple[str, int | None]) -> RunDecision | None:
+    """The decision behind an unknown outcome: one that waits, or was answered and the run has not heard of it yet."""
+    now = time.time()
+    return next(
+        (
+            decision
+            for decision in report.run.decisions
+            if decision.kind == "outcome" and decision.actions[0].key == key and not decision.applied
+            if decision.is_open(now) or decision.state == "answered"
+        ),
+        None,
+    )
 
 
 def _list(call: Call, report: RunReport) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+from collections import defaultdict
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from chaoscore.cli.call import Call
@@ -13,7 +15,9 @@ from chaoscore.cli.options import Subcommands, add_common, add_roots, examples, 
 
 if TYPE_CHECKING:
     from chaoscore.bootstrap import Kernel
+    from chaoscore.domain.approval import RunDecision
 
+WAITING = ("waiting-for-decision", "needs-attention")
 NAME = "its label (r-…), id (run_…), its plan's (p-…, plan_…), or last"
 EXAMPLES = examples(
     ("chaoscore run list", "your runs, newest first"),
@@ -45,21 +49,35 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def _list(call: Call) -> int:
     async def work(kernel: Kernel) -> int:
         from chaoscore.app.kernel.inspect import summary_json
+        from chaoscore.app.kernel.report import decision_brief
         from chaoscore.cli.views.words import one_line, plain, rows, when, word
 
         found, cursor = await kernel.services.runs.list(kernel.principal, call.args.limit, call.args.cursor)
+        asked = await _waiting_of(kernel, [run.label for run in found if run.status in WAITING])
         if call.terminal.as_json:
-            call.terminal.answer({"runs": [summary_json(run) for run in found], "cursor": cursor})
+            runs = [{**summary_json(run), "decisions": [decision_brief(d) for d in asked[run.label]]} for run in found]
+            call.terminal.answer({"runs": runs, "cursor": cursor})
         if not found:
             call.terminal.show(plain("there is no run yet; chaoscore achieve starts one"))
             return Exit.OK
         lines = [(run.label, word(run.status), when(run.created_at), one_line(run.objective, 44)) for run in found]
         call.terminal.show(rows(("run", "status", "begun", "goal"), lines))
+        for decision in (decision for decisions in asked.values() for decision in decisions):
+            call.terminal.show(plain(f"{decision.run} waits for a person: chaoscore decide {decision.id}", "yellow"))
         if cursor is not None:
             call.terminal.show(plain(f"more: chaoscore run list --cursor {cursor}", "dim"))
         return Exit.OK
 
     return call.run(work)
+
+
+async def _waiting_of(kernel: Kernel, labels: Sequence[str]) -> defaultdict[str, list[RunDecision]]:
+    """By run, the questions that wait for a person."""
+    asked: defaultdict[str, list[RunDecision]] = defaultdict(list)
+    for label in labels:
+        run = await kernel.stores.runs.load_run(label)
+        asked[label] = [decision for decision in run.decisions if decision.state == "waiting"] if run else []
+    return asked
 
 
 def _show(call: Call) -> int:

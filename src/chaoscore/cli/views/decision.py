@@ -9,7 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from chaoscore.cli.terminal import visible
-from chaoscore.cli.views.words import one_line, plain, rows, title, word
+from chaoscore.cli.views.words import indented, one_line, plain, rows, title, when, whole_ids, word
+from chaoscore.domain.approval import RunDecision
+from chaoscore.domain.interaction.names import instant_ms
 from chaoscore.domain.json import Json, JsonObject, is_array, is_object
 
 CONTEXT_LINES_SHOWN_MAX = 200
@@ -34,18 +36,22 @@ def question_view(question: JsonObject, *, in_whole: bool = False) -> list[Rende
     """Everything a human needs: context, options with what follows from them, and until when."""
     shown: list[RenderableType] = [
         Text(),
-        Text.assemble(title(one_line(text_of(question.get("title")), 400)), ("   ", ""), _kind(question)),
-        _line("decision", text_of(question.get("decisionId"))),
-        _line("asked by", f"{text_of(question.get('createdBy'))}  run {text_of(question.get('commandRunId'))}"),
+        Text.assemble(
+            title(one_line(text_of(question.get("title")), 400)),
+            ("   ", ""),
+            kind_text(text_of(question.get("interactionType"))),
+        ),
+        labelled("decision", text_of(question.get("decisionId"))),
+        labelled("asked by", f"{text_of(question.get('createdBy'))}  run {text_of(question.get('commandRunId'))}"),
     ]
     if question.get("changeId"):
-        shown.append(_line("change", text_of(question.get("changeId"))))
-    shown.append(_line("asked at", text_of(question.get("createdAt"))))
+        shown.append(labelled("change", text_of(question.get("changeId"))))
+    shown.append(labelled("asked at", text_of(question.get("createdAt"))))
     if question.get("expiresAt"):
-        shown.append(_line("until", text_of(question.get("expiresAt"))))
-    shown += [Text(), *_block(text_of(question.get("context")), in_whole), Text()]
+        shown.append(labelled("until", text_of(question.get("expiresAt"))))
+    shown += [Text(), *block(text_of(question.get("context")), in_whole), Text()]
     if question.get("recommendation"):
-        shown += [plain("recommended by the asker", "dim"), *_block(text_of(question.get("recommendation")), in_whole)]
+        shown += [plain("recommended by the asker", "dim"), *block(text_of(question.get("recommendation")), in_whole)]
         shown.append(Text())
     for option in options_of(question):
         shown += option_view(option, question)
@@ -69,18 +75,29 @@ def option_view(option: JsonObject, question: JsonObject) -> list[RenderableType
     return shown
 
 
-def waiting_table(questions: Sequence[JsonObject]) -> Table:
-    lines = [
-        (
-            text_of(question.get("decisionId")),
-            one_line(text_of(question.get("title")), 60),
-            text_of(question.get("changeId")) or "–",
-            text_of(question.get("createdAt")),
-            text_of(question.get("expiresAt")) or "–",
-        )
-        for question in questions
-    ]
-    return _whole_ids(rows(("decision", "question", "change", "asked at", "until"), lines), 0)
+def waiting_table(waiting: Sequence[RunDecision | JsonObject]) -> Table:
+    """What waits, of both kinds, in the order given."""
+    return whole_ids(rows(("decision", "question", "about", "asked at", "until"), map(_waiting_row, waiting)), 0)
+
+
+def _waiting_row(question: RunDecision | JsonObject) -> tuple[str, ...]:
+    if isinstance(question, RunDecision):
+        times = (when(question.created_at), when(question.expires_at))
+        return (question.id, one_line(question.question.title, 60), "a run", *times)
+    change = text_of(question.get("changeId"))
+    return (
+        text_of(question.get("decisionId")),
+        one_line(text_of(question.get("title")), 60),
+        f"change {change}" if change else f"agent {text_of(question.get('createdBy'))}".strip(),
+        instant(question.get("createdAt")),
+        instant(question.get("expiresAt")),
+    )
+
+
+def instant(value: Json) -> str:
+    """A written time as the reader's local time; as it stands where it is none."""
+    at = instant_ms(text_of(value))
+    return when(at / 1000) if at is not None else text_of(value) or "–"
 
 
 def sessions_table(sessions: Sequence[JsonObject]) -> Table:
@@ -94,7 +111,7 @@ def sessions_table(sessions: Sequence[JsonObject]) -> Table:
         )
         for session in sessions
     ]
-    return _whole_ids(rows(("run", "state", "command", "change", "last seen"), lines), 0)
+    return whole_ids(rows(("run", "state", "command", "change", "last seen"), lines), 0)
 
 
 def locks_table(locks: Sequence[JsonObject]) -> Table:
@@ -113,14 +130,7 @@ def locks_table(locks: Sequence[JsonObject]) -> Table:
                 text_of(lock.get("staleReason")) or "–",
             )
         )
-    return _whole_ids(rows(("change", "state", "reason", "held by", "since", "note"), lines), 3)
-
-
-def _whole_ids(made: Table, column: int) -> Table:
-    """An id is copied or cut out by another program: it stays on one line, and other columns give way."""
-    made.columns[column].no_wrap = True
-    made.columns[column].overflow = "ignore"
-    return made
+    return whole_ids(rows(("change", "state", "reason", "held by", "since", "note"), lines), 3)
 
 
 def capsule_view(capsule: JsonObject) -> list[RenderableType]:
@@ -128,15 +138,15 @@ def capsule_view(capsule: JsonObject) -> list[RenderableType]:
     context = capsule.get("contextCapsule")
     about = context if is_object(context) else {}
     shown: list[RenderableType] = [
-        _line("run", text_of(capsule.get("commandRunId"))),
-        _line("command", text_of(capsule.get("sourceCommand"))),
-        _line("next step", text_of(capsule.get("nextStep"))),
+        labelled("run", text_of(capsule.get("commandRunId"))),
+        labelled("command", text_of(capsule.get("sourceCommand"))),
+        labelled("next step", text_of(capsule.get("nextStep"))),
     ]
     if capsule.get("lastCompletedStep"):
-        shown.append(_line("done", text_of(capsule.get("lastCompletedStep"))))
-    shown.append(_line("intent", text_of(about.get("intent"))))
+        shown.append(labelled("done", text_of(capsule.get("lastCompletedStep"))))
+    shown.append(labelled("intent", text_of(about.get("intent"))))
     if about.get("selectedPath"):
-        shown.append(_line("chosen", text_of(about.get("selectedPath"))))
+        shown.append(labelled("chosen", text_of(about.get("selectedPath"))))
     for key, label in (
         ("approvedScope", "approved"),
         ("constraints", "must hold"),
@@ -147,26 +157,31 @@ def capsule_view(capsule: JsonObject) -> list[RenderableType]:
     return [*shown, *_items("needs files", capsule.get("requiredArtifacts"))]
 
 
-def _kind(question: JsonObject) -> Text:
-    return plain(_KINDS.get(text_of(question.get("interactionType")), ""), "dim")
+def kind_text(interaction_type: str) -> Text:
+    return plain(_KINDS.get(interaction_type, ""), "dim")
 
 
-def _line(label: str, value: str) -> Text:
+def labelled(label: str, value: str) -> Text:
     return Text.assemble((f"{label:<11} ", "dim"), plain(one_line(value, 1_000)))
 
 
 def _items(label: str, value: Json) -> list[RenderableType]:
     items = [item for item in value if isinstance(item, str)] if is_array(value) else []
-    return [_line(label if not at else "", item) for at, item in enumerate(items)]
+    return [labelled(label if not at else "", item) for at, item in enumerate(items)]
 
 
-def _block(value: str, in_whole: bool) -> list[RenderableType]:
+def block(value: str, in_whole: bool) -> list[RenderableType]:
     lines = _lines(value)
     cut = lines if in_whole else lines[:CONTEXT_LINES_SHOWN_MAX]
-    shown: list[RenderableType] = [Text(f"  {line}") for line in cut]
+    shown: list[RenderableType] = [indented(cut, 2)]
     if len(cut) < len(lines):
         shown.append(plain(f"  … {len(lines) - len(cut)} more lines: --full shows everything", "yellow"))
     return shown
+
+
+def is_long(value: str) -> bool:
+    """Whether ``block`` leaves lines out unless asked for all."""
+    return len(_lines(value)) > CONTEXT_LINES_SHOWN_MAX
 
 
 def _lines(value: str) -> list[str]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from chaoscore.app.runs.book import RunReport
 from chaoscore.cli.views.words import SIGNS, count, in_full, indented, one_line, plain, rows, title, when, word
+from chaoscore.domain.approval import RunDecision
 from chaoscore.domain.run import StepView
 
 OUTPUT_LINES_SHOWN_MAX = 40
@@ -23,7 +26,23 @@ def run_view(report: RunReport) -> list[RenderableType]:
         steps_table(report),
         Text(),
         *verdict_view(report),
+        *waiting_view(report.run.decisions),
     ]
+
+
+def waiting_view(decisions: Sequence[RunDecision]) -> list[RenderableType]:
+    """What waits for a person, each with the command that answers it."""
+    shown: list[RenderableType] = []
+    for decision in decisions:
+        if decision.state == "waiting":
+            shown += [
+                Text.assemble(title("waits     "), plain(one_line(decision.question.title, 400))),
+                Text.assemble(("          until ", "dim"), when(decision.expires_at)),
+                plain(f"          chaoscore decide {decision.id}", "yellow"),
+            ]
+        elif decision.state == "answered" and not decision.applied:
+            shown.append(plain(f"answered  {decision.id}; the run takes it into account when it goes on", "dim"))
+    return [Text(), *shown] if shown else []
 
 
 def steps_table(report: RunReport) -> RenderableType:

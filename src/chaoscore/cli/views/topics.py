@@ -7,7 +7,7 @@ from collections.abc import Callable
 from rich.console import RenderableType
 from rich.text import Text
 
-from chaoscore.cli.views.words import in_full, one_line, plain, rows, title, when, word
+from chaoscore.cli.views.words import in_full, one_line, plain, rows, title, when, whole_ids, word
 from chaoscore.domain.json import Json, JsonObject, is_array, is_object
 
 Columns = tuple[tuple[str, Callable[[JsonObject], "str | Text"]], ...]
@@ -24,7 +24,10 @@ def topic_view(what: str, message: str, data: JsonObject) -> list[RenderableType
         return [title(message), *(plain(line) for line in in_full(things[0]))]
     shown: list[RenderableType] = [title(message)]
     if things:
-        shown.append(rows([name for name, _ in columns], [[cell(thing) for _, cell in columns] for thing in things]))
+        made = rows([name for name, _ in columns], [[cell(thing) for _, cell in columns] for thing in things])
+        shown.append(whole_ids(made, 0) if what == "decisions" else made)
+    if things and isinstance(data.get("how"), str):
+        shown.append(plain(str(data["how"]), "dim"))
     if isinstance(data.get("cursor"), str):
         shown.append(plain(f"more: add --cursor {data['cursor']}", "dim"))
     return shown
@@ -53,9 +56,15 @@ def _tags(thing: JsonObject) -> str:
 
 
 def _asked(thing: JsonObject) -> str:
-    waiting, unknown = thing.get("waiting"), thing.get("unknown")
-    actions = [*(waiting if is_array(waiting) else ()), *(unknown if is_array(unknown) else ())]
-    return ", ".join(f"{a.get('step')} {a.get('capability')}" for a in actions if is_object(a))
+    """What a question is about: each action's step, item and capability."""
+    actions = thing.get("actions")
+    shown = []
+    for action in actions if is_array(actions) else ():
+        if is_object(action):
+            item = action.get("item")
+            place = f"{action.get('step')}" if item is None else f"{action.get('step')},{item}"
+            shown.append(one_line(f"{place} {action.get('capability')}"))
+    return ", ".join(shown)
 
 
 def _shown(value: Json) -> Json:
@@ -76,7 +85,16 @@ _TABLES: dict[str, tuple[str, Columns]] = {
             ("goal", _text("objective")),
         ),
     ),
-    "decisions": ("decisions", (("run", _text("label")), ("goal", _text("objective", 60)), ("asks about", _asked))),
+    "decisions": (
+        "decisions",
+        (
+            ("decision", _text("decision")),
+            ("kind", _text("kind")),
+            ("asks about", _asked),
+            ("until", _time("expires_at")),
+            ("folder", _text("folder_problem", 60)),
+        ),
+    ),
     "audit": (
         "events",
         (

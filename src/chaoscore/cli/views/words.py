@@ -76,6 +76,13 @@ def rows(headings: Sequence[str], lines: Iterable[Sequence[str | Text]]) -> Tabl
     return made
 
 
+def whole_ids(made: Table, column: int) -> Table:
+    """An id is copied or cut out by another program: it stays on one line, and other columns give way."""
+    made.columns[column].no_wrap = True
+    made.columns[column].overflow = "ignore"
+    return made
+
+
 def when(seconds: Json) -> str:
     """A time since the epoch as the reader's local time."""
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
