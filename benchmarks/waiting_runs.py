@@ -160,7 +160,7 @@ async def latencies(directory: Path, through_folder: bool) -> list[float]:
             path = directory / "work" / f"{'folder' if through_folder else 'door'}-{number}.txt"
             decision = await waiting_run(kernel, path)
             response = Path(str(decision.root)) / "decisions" / decision.id / "response.json"
-            await there(response.with_name("decision.json"), time.perf_counter() + PATIENCE_SECONDS)
+            await asyncio.to_thread(there, response.with_name("decision.json"), time.perf_counter() + PATIENCE_SECONDS)
             began = time.perf_counter()
             if through_folder:
                 draft = response.with_name("draft")
@@ -170,15 +170,15 @@ async def latencies(directory: Path, through_folder: bool) -> list[float]:
                 choice = Choice("approve")
                 answer = Answer(decision.id, choice, decision.question_digest, "terminal", kernel.principal.key)
                 await kernel.services.approvals.answer(answer)
-            await there(path, began + PATIENCE_SECONDS)
+            await asyncio.to_thread(there, path, began + PATIENCE_SECONDS)
             times.append(time.perf_counter() - began)
     return times
 
 
-async def there(path: Path, deadline: float) -> None:
-    while not path.exists():  # noqa: ASYNC110
+def there(path: Path, deadline: float) -> None:
+    while not path.exists():
         assert time.perf_counter() < deadline, f"{path} never came"
-        await asyncio.sleep(0.002)
+        time.sleep(0.002)
 
 
 def _response(decision: RunDecision) -> JsonObject:
