@@ -147,12 +147,13 @@ needs_modes = pytest.mark.skipif(not _runs(without_powers() or ["true"]), reason
 class Session:
     """The command at a terminal of its own: what it draws is read, what a person types is written."""
 
-    def __init__(self, desk: Desk, arguments: Sequence[str], columns: int = 120) -> None:
+    def __init__(self, desk: Desk, arguments: Sequence[str], columns: int = 120, around: Sequence[str] = ()) -> None:
         environ = {**desk.environ(), "TERM": "xterm-256color", "COLUMNS": str(columns), "LINES": "50"}
         self.pid, self._file = pty.fork()
         if self.pid == 0:
             os.chdir(desk.work)
-            os.execve(CHAOSCORE, [CHAOSCORE, *arguments], environ)
+            command = [*around, *arguments] if around else [CHAOSCORE, *arguments]
+            os.execve(command[0], command, environ)
         self._raw = b""
         self._seen = 0
         self._code: int | None = None
@@ -205,8 +206,9 @@ class Session:
 
 
 @contextmanager
-def at_a_terminal(desk: Desk, *arguments: str) -> Iterator[Session]:
-    session = Session(desk, arguments)
+def at_a_terminal(desk: Desk, *arguments: str, around: Sequence[str] = ()) -> Iterator[Session]:
+    """``around`` is another program, which is run in its place."""
+    session = Session(desk, arguments, around=around)
     try:
         yield session
     finally:
