@@ -29,11 +29,13 @@ class EventStream:
         try:
             with self._changes.listening() as event:
                 await send({"type": "http.response.start", "status": 200, "headers": headers})
-                await _say(send, f"retry: {RETRY_MS}\n{_change(self._changes.look())}")
+                told = self._changes.look()
+                await _say(send, f"retry: {RETRY_MS}\n{_change(told)}")
                 while await self._wait(event, gone):
-                    changed = event.is_set()
                     event.clear()
-                    await _say(send, _change(self._changes.version) if changed else ": still here\n\n")
+                    version = self._changes.version
+                    await _say(send, _change(version) if version != told else ": still here\n\n")
+                    told = version
             if not gone.done():
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
         finally:

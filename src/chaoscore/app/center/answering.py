@@ -10,10 +10,7 @@ from chaoscore.app.center.folders import Folder
 from chaoscore.app.center.inbox import RUNS
 from chaoscore.app.interactions.deciding import AnswerRequest
 from chaoscore.domain.errors import ChaosError, NotFound, PinRefused
-from chaoscore.domain.interaction.marks import marked
 from chaoscore.domain.interaction.response import Choice, normal_source
-
-DOOR_MARK = "web"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +99,9 @@ class Answering:
             given.id,
             given.choice,
             given.approver,
-            normal_source("manual"),  # the shared contract has no word for this page; the mark names it
+            normal_source("manual"),  # the shared contract has no word for this page; the metadata names it
             given.digest or None,
-            metadata=marked({}, door=DOOR_MARK),
+            metadata={"door": "web"},
         )
         envelope = await folder.service.answer(request)
         if not envelope.ok:
