@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from chaoscore.cli.call import Call
+from chaoscore.cli.commands.decide_web import add_web, serve_web, wants_web
 from chaoscore.cli.exits import Exit
 from chaoscore.cli.interactions import add_interaction_options
 from chaoscore.cli.options import examples
@@ -24,6 +25,7 @@ EXAMPLES = examples(
     ("chaoscore decide DEC-… --approve-all --go-on", "every action of a run's question, and go on with it here"),
     ("chaoscore decide DEC-… --deny-all --pin-stdin", "in a script of yours: the PIN comes on standard input"),
     ("chaoscore decide DEC-… --text -", "a written answer from standard input"),
+    ("chaoscore decide --web", "everything that waits in a browser, with a link that works once"),
 )
 
 
@@ -57,6 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="with --go-on: a folder that fs.* may touch (repeat for more)",
     )
+    add_web(parser)
     parser.set_defaults(log_level=None)
     add_interaction_options(parser)
 
@@ -64,6 +67,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def work(call: Call) -> int:
     import asyncio
 
+    if wants_web(call.args):
+        return serve_web(call)
     _refuse_misuse(call.args)
     return asyncio.run(_decide(call))
 
@@ -117,7 +122,9 @@ async def _all(questions: Questions, call: Call) -> int:
 async def _tell_gaps(questions: Questions, call: Call) -> None:
     """What is not in the list, and why."""
     for store in questions.unreadable:
-        call.terminal.warn(f"{store.store} cannot be read: {store.message}; its questions are not shown")
+        call.terminal.warn(f"{store.store} cannot be read: {store.message}; its questions are not shown ({store.help})")
+    if questions.cut:
+        call.terminal.warn("more runs ask than are shown here; these are the oldest questions")
     strangers = await questions.strangers()
     if strangers:
         from chaoscore.cli.views.words import count

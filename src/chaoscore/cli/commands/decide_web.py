@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import os
 import sys
-import tempfile
-import threading
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +16,10 @@ if TYPE_CHECKING:
     from chaoscore.bootstrap_center import CenterEntry
 
 HOST = "127.0.0.1"
+_TERMINAL_ONLY = (
+    "decision", "change", "run", "option", "approve_all", "deny_all", "text", "rationale", "by", "hash", "pin_stdin",
+    "go_on", "json",
+)  # fmt: skip
 
 
 def add_web(parser: argparse.ArgumentParser) -> None:
@@ -32,8 +32,28 @@ def add_web(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--no-browser", action="store_true", help="with --web: open no browser, only print the link")
 
 
+def wants_web(args: argparse.Namespace) -> bool:
+    """Raises ``InvalidInput`` for options that do not go together."""
+    from chaoscore.domain.errors import InvalidInput
+
+    if not args.web:
+        for name in ("port", "worker", "no_browser"):
+            if getattr(args, name):
+                raise InvalidInput(f"--{name.replace('_', '-')} goes with --web", key=name)
+        return False
+    others = [name for name in _TERMINAL_ONLY if getattr(args, name, None)]
+    if others:
+        name = "DECISION" if others[0] == "decision" else f"--{others[0].replace('_', '-')}"
+        raise InvalidInput(f"--web answers in the browser; leave {name} out", key=others[0])
+    return True
+
+
 def serve_web(call: Call) -> int:
     """Until Ctrl-C or SIGTERM. Raises ``ConfigurationInvalid`` when it cannot listen."""
+    import asyncio
+    from dataclasses import replace
+    from tempfile import TemporaryDirectory
+
     from chaoscore.bootstrap import serve_http
     from chaoscore.cli.interactions import settings_of
     from chaoscore.cli.logs import configure_logs
@@ -47,7 +67,7 @@ def serve_web(call: Call) -> int:
     configure_logs(settings, level="warning")
     interactions = settings_of(call)
 
-    with tempfile.TemporaryDirectory(prefix="chaoscore-center-") as folder:
+    with TemporaryDirectory(prefix="chaoscore-center-") as folder:
 
         def tell(entry: CenterEntry) -> None:
             tell_of_the_center(entry)
@@ -69,6 +89,7 @@ def has_display(environ: Mapping[str, str]) -> bool:
 
 def open_browser(link: str, folder: Path) -> None:
     """Open the link by way of a file that only this user can read: other users see every program's arguments."""
+    import threading
     import webbrowser
     from html import escape
 
