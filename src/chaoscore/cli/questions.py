@@ -46,14 +46,15 @@ class Unreadable:
     code: int
 
     def to_json(self) -> dict[str, Json]:
-        return {"store": self.store, "message": self.message}
+        return {"store": self.store, "message": self.message, "help": self.help}
 
 
 @dataclass(slots=True)
 class Questions:
     """``kernel`` is ``None`` where there is no database or it cannot be read, ``agents`` where the folder cannot.
 
-    ``copies`` are the questions of runs that lie in the folder, by id, once ``waiting`` has looked.
+    Once ``waiting`` has looked, ``copies`` are the ids of the questions of runs that lie in the folder, and ``cut`` says
+    that more runs ask than were read.
     """
 
     kernel: Kernel | None = None
@@ -61,6 +62,7 @@ class Questions:
     data_dir: Path | None = None
     unreadable: list[Unreadable] = field(default_factory=list)
     copies: list[str] = field(default_factory=list)
+    cut: bool = False
 
     async def waiting(self, change: str | None, run: str | None) -> list[RunDecision | JsonObject]:
         """Everything that waits, oldest first; of one change or run where one is named."""
@@ -104,6 +106,7 @@ class Questions:
                 found += page
                 if cursor is None:
                     break
+            self.cut = cursor is not None
         except ChaosError as error:
             self._cannot_read_database(error)
         return found
@@ -120,12 +123,16 @@ class Questions:
         return [item for item in found if is_object(item)]
 
     def _cannot_read_database(self, error: ChaosError) -> None:
-        self.unreadable.append(_unreadable(f"the data directory {str(self.data_dir)!r}", error))
+        self._add(_unreadable(f"the data directory {str(self.data_dir)!r}", error))
 
     def _cannot_read_folder(self, envelope: Envelope) -> None:
         assert self.agents is not None
         where = f"the interactions folder {str(self.agents.settings.root)!r}"
-        self.unreadable.append(Unreadable(where, envelope.message, envelope.next_action or "", envelope_exit(envelope)))
+        self._add(Unreadable(where, envelope.message, envelope.next_action or "", envelope_exit(envelope)))
+
+    def _add(self, found: Unreadable) -> None:
+        if found not in self.unreadable:
+            self.unreadable.append(found)
 
 
 @asynccontextmanager
