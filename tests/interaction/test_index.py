@@ -8,6 +8,7 @@ import os
 import random
 import shutil
 import sqlite3
+import time
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,16 @@ class Ticking:
 
     def __call__(self) -> float:
         self.now += 100.0
+        return self.now
+
+
+class Stopping:
+    """Monotonic time that stops after six seconds: no look through everything comes due."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        self.now = min(self.now + 0.5, 6.0)
         return self.now
 
 
@@ -222,3 +233,77 @@ def test_the_index_is_nothing_but_a_cache(tmp_path: Path) -> None:
         await again.close()
 
     asyncio.run(story())
+
+
+class LinksUncounted(FileOps):
+    """A file system whose directories do not say how many others are in them."""
+
+    def subdirectories(self, path: str) -> int | None:
+        return None
+
+
+def a_large_folder(tmp_path: Path, decisions: int) -> Bench:
+    """So many decisions, in which nothing waits."""
+    bench = Bench(tmp_path / "repository")
+    asyncio.run(prepared(bench.service(), "begin", "ask"))
+    only = next(bench.root.glob("decisions/*/decision.json")).read_text()
+    one = json.loads(only)["decisionId"]
+    for number in range(decisions):
+        place = bench.root / f"decisions/DEC-{number}"
+        place.mkdir()
+        (place / "decision.json").write_text(only.replace(one, place.name).replace('"waiting"', '"consumed"'))
+    return bench
+
+
+def make_in_silence(root: Path, name: str) -> None:
+    """A decision whose writer died before its audit line."""
+    waiting = next(path for path in root.glob("decisions/DEC-2030*/decision.json"))
+    (root / f"decisions/{name}").mkdir()
+    (root / f"decisions/{name}/decision.json").write_text(waiting.read_text().replace(waiting.parent.name, name))
+
+
+def record(root: Path, run: str) -> None:
+    """A peer's audit line."""
+    with (root / "audit.jsonl").open("a") as file:
+        file.write(json.dumps({"commandRunId": run, "decisionId": None}) + "\n")
+
+
+def test_a_decision_made_in_silence_among_thousands_is_found_where_links_are_not_counted(tmp_path: Path) -> None:
+    bench = a_large_folder(tmp_path, 5_100)
+    catalog = SqliteCatalog(Folder(bench.root, LinksUncounted(), 1 << 20), tmp_path / "cache", Stopping())
+    catalog.prepare()
+    catalog.refresh()
+    make_in_silence(bench.root, "DEC-silent")
+    deadline = time.monotonic() + 60
+    while "DEC-silent" not in catalog.waiting_decisions():
+        assert time.monotonic() < deadline
+        record(bench.root, "RUN-1")
+        catalog.refresh()
+    catalog.close()
+
+
+class CountedReads(FileOps):
+    """Counts the directories gone through."""
+
+    scans = 0
+
+    def scan(self, path: str) -> list[tuple[str, bool]]:
+        self.scans += 1
+        return super().scan(path)
+
+
+def test_a_decision_by_a_peer_does_not_cost_a_look_through_all_of_them(tmp_path: Path) -> None:
+    bench = a_large_folder(tmp_path, 700)
+    ops = CountedReads()
+    folder = Folder(bench.root, ops, 1 << 20)
+    catalog = SqliteCatalog(folder, tmp_path / "cache")
+    catalog.prepare()
+    catalog.refresh()
+    ops.scans = 0
+    asyncio.run(begin(bench.service(), "RUN-2", "another"))
+    asyncio.run(ask(bench.service(), "RUN-2"))
+    for _ in range(3):
+        catalog.refresh()  # at once, while the directory is young, and again
+    assert len(catalog.waiting_decisions()) == 2
+    assert ops.scans == 0
+    catalog.close()

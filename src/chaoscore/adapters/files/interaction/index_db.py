@@ -83,13 +83,18 @@ class IndexDb:
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=OFF")
         self._db.execute("PRAGMA cache_size=-1024")
+        if self._version() == _VERSION:  # a look in the background takes no turn from writers
+            return
         with self.transaction():
-            if self._db.execute("PRAGMA user_version").fetchone()[0] != _VERSION:
+            if self._version() != _VERSION:
                 for (name,) in self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
                     self._db.execute(f"DROP TABLE {name}")
                 for statement in _statements(_SCHEMA):
                     self._db.execute(statement)
                 self._db.execute(f"PRAGMA user_version={_VERSION}")
+
+    def _version(self) -> int:
+        return int(self._db.execute("PRAGMA user_version").fetchone()[0])
 
     def close(self) -> None:
         self._db.close()

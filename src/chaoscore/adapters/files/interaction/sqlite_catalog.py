@@ -33,8 +33,10 @@ _YOUNG_NS = 20_000_000
 _BACKGROUND_SECONDS = 5.0
 _VERIFY_SECONDS = 60.0
 _LISTED_ROWS = 5_000  # listing as many takes a few milliseconds
+_REST_FACTOR = 20
 _NO_ROW: tuple[None, None] = (None, None)
 _KINDS: tuple[f.Kind, ...] = ("sessions", "decisions", "capsules")
+Look = Callable[[IndexDb], Iterable[tuple[f.Kind, str]]]
 
 
 class SqliteCatalog:
@@ -59,7 +61,9 @@ class SqliteCatalog:
         self._looking: threading.Thread | None = None
         self._looked_at = monotonic()
         self._distrust = False
-        self._look_soon = False
+        self._listed_at = monotonic()
+        self._unlisted = False
+        self._rest_until = 0.0
         self._young_decisions = (0, 0, 0)
 
     # ------------------------------------------------------------------------------------ catching up
@@ -119,8 +123,7 @@ class SqliteCatalog:
         self._seen = news.token
         self._young_decisions = news.directory("decisions")
         self._distrust = False
-        soon, self._look_soon = self._look_soon, False
-        self._look_sometimes(db, soon or (bool(news.changed) and not news.names))
+        self._look_sometimes(db, soon=bool(news.changed) and not news.names)
 
     def _made_in_silence(self, db: IndexDb, news: signals.News) -> list[tuple[f.Kind, str]]:
         """Decisions that came without their audit line, behind lines that tell of other things."""
@@ -131,7 +134,7 @@ class SqliteCatalog:
         if there == db.count("decisions") + told:
             return []
         if there is None and db.count("decisions") > _LISTED_ROWS:
-            self._look_soon = True
+            self._unlisted = True
             return []
         return [("decisions", name) for name, is_there in self._differences(db, "decisions") if is_there]
 
@@ -218,31 +221,59 @@ class SqliteCatalog:
     def _look_sometimes(self, db: IndexDb, soon: bool = False) -> None:
         """A finished document edited in place gives no signal: look through the folder now and then."""
         now = self._monotonic()
+        if self._unlisted and now - self._listed_at >= _BACKGROUND_SECONDS and self._start(db, self._new_decisions):
+            self._unlisted, self._listed_at = False, now
         if now - self._looked_at < (_BACKGROUND_SECONDS if soon else _VERIFY_SECONDS):
             return
-        if self._looking is not None and self._looking.is_alive():
-            return
-        self._looked_at = now
         if db.count(*_KINDS) <= _SMALL_ROWS:
+            self._looked_at = now
             with db.transaction():
                 self._verify(db, _KINDS)
-            return
-        self._looking = threading.Thread(target=self._look, args=(db.path,), name="interactions-look", daemon=True)
-        self._looking.start()
+        elif self._start(db, self._all_differences):
+            self._looked_at = now
 
-    def _look(self, path: Path) -> None:
+    def _start(self, db: IndexDb, look: Look) -> bool:
+        """Look in a thread, unless one does, or must rest so that looking stays below a twentieth of a core."""
+        if self._monotonic() < self._rest_until or (self._looking is not None and self._looking.is_alive()):
+            return False
+        self._looking = threading.Thread(
+            target=self._look_apart, args=(db.path, look), name="interactions-look", daemon=True
+        )
+        self._looking.start()
+        return True
+
+    def _look_apart(self, path: Path, look: Look) -> None:
+        began = self._monotonic()
         found: list[tuple[f.Kind, str]] = []
         try:
             db = IndexDb(path)
             try:
-                for kind in _KINDS:
-                    found += [(kind, name) for name, _ in self._differences(db, kind)]
+                found.extend(look(db))
             finally:
                 db.close()
         except (sqlite3.Error, OSError, StorageError):
+            self._unlisted = True
             return
+        finally:
+            now = self._monotonic()
+            self._rest_until = now + _REST_FACTOR * (now - began)
         with self._suspects_lock:
             self._suspects.extend(found)
+
+    def _all_differences(self, db: IndexDb) -> Iterator[tuple[f.Kind, str]]:
+        for kind in _KINDS:
+            for name, _ in self._differences(db, kind):
+                yield kind, name
+
+    def _new_decisions(self, db: IndexDb) -> Iterator[tuple[f.Kind, str]]:
+        """Names alone: a decision that was made without a word is one without a row."""
+        rows = (name for name, _ in db.versions("decisions"))
+        known = next(rows, None)
+        for name in self._names("decisions"):
+            while known is not None and known < name:
+                known = next(rows, None)
+            if known != name:
+                yield "decisions", name
 
     def _take_suspects(self) -> list[tuple[f.Kind, str]]:
         with self._suspects_lock:
