@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 
 from chaoscore.app.approvals import Answer, Approvals
-from chaoscore.app.elicitation import Elicitor, Form, FormOption, FreeText, MultiChoice, SingleChoice
+from chaoscore.app.elicitation import ASK_SECONDS, Elicitor, Form, FormOption, FreeText, MultiChoice, SingleChoice
 from chaoscore.app.tools import CallContext
 from chaoscore.domain.approval import DENY, DENY_ALL, RunDecision
 from chaoscore.domain.errors import ChaosError
@@ -19,6 +19,8 @@ from chaoscore.domain.records import Run
 
 QUESTION_CHARS_MAX = 16_000
 """A longer question is not asked in place: nobody approves what a form had to cut off."""
+CALL_SECONDS = 50.0
+ASK_SECONDS_MIN = 5.0
 CHOICE, RATIONALE = "choice", "rationale"
 
 
@@ -26,17 +28,22 @@ class InPlace:
     def __init__(self, approvals: Approvals) -> None:
         self._approvals = approvals
 
-    async def ask(self, run: Run, context: CallContext) -> bool:
-        """Put the run's open questions to the user; whether any was answered, here or meanwhile somewhere else."""
+    async def ask(self, run: Run, context: CallContext, began: float) -> bool:
+        """Put the run's open questions to the user; whether any was answered, here or meanwhile somewhere else.
+
+        ``began`` is when the call did, by the loop's clock: clients give up on a call after a minute, so one that took
+        long has less time left to ask, and one that took too long does not ask.
+        """
         elicitor = context.elicitor
-        if elicitor is None:
+        seconds = min(ASK_SECONDS, CALL_SECONDS - (asyncio.get_running_loop().time() - began))
+        if elicitor is None or seconds < ASK_SECONDS_MIN:
             return False
         asked = [d for d in run.decisions if d.state == "waiting" and _may_ask(d)]
-        answered = await asyncio.gather(*(self._one(decision, elicitor, context) for decision in asked))
+        answered = await asyncio.gather(*(self._one(decision, elicitor, context, seconds) for decision in asked))
         return any(answered)
 
-    async def _one(self, decision: RunDecision, elicitor: Elicitor, context: CallContext) -> bool:
-        given = await elicitor.ask(decision.id, form_of(decision), expires_at=decision.expires_at)
+    async def _one(self, decision: RunDecision, elicitor: Elicitor, context: CallContext, seconds: float) -> bool:
+        given = await elicitor.ask(decision.id, form_of(decision), seconds, expires_at=decision.expires_at)
         if given is None or given.action == "cancel":
             return False
         if given.action == "decline":

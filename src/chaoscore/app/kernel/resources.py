@@ -164,4 +164,3 @@ class KernelResources:
             for watcher in list(self._watchers.values()):
                 watcher(ResourceChange(uri))
         return max([newest, *(seq for seq, _ in found)])
-

@@ -258,8 +258,12 @@ class _Tools:
             return run_envelope(await self._services.runs.cancel(request, context))
         pump = _Pump(context)
         try:
+            began = asyncio.get_running_loop().time()
+            if context.elicitor is not None and context.elicitor.again:
+                request = replace(request, rerun=False)  # this call began before, and the run with it
             report = await self._services.runs.execute(request, context, pump.listener)
-            while not report.in_motion and await self._in_place.ask(report.run, context):
+            request = replace(request, rerun=False)
+            while not report.in_motion and await self._in_place.ask(report.run, context, began):
                 later = await self._services.runs.execute(request, context, pump.listener)
                 report = replace(later, credential=report.credential or later.credential)
             return run_envelope(report)
