@@ -53,8 +53,8 @@ class Unreadable:
 class Questions:
     """``kernel`` is ``None`` where there is no database or it cannot be read, ``agents`` where the folder cannot.
 
-    Once ``waiting`` has looked, ``copies`` are the ids of the questions of runs that lie in the folder, and ``cut`` says
-    that more runs ask than were read.
+    Once ``waiting`` has looked, ``copies`` are the ids of the questions of runs that lie in the folder, and ``cut``
+    says that more runs ask than were read.
     """
 
     kernel: Kernel | None = None
