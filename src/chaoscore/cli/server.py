@@ -54,7 +54,7 @@ def start_http(
 
     from chaoscore.bootstrap import serve_http
 
-    with asyncio.Runner(loop_factory=_fast_loop()) as runner:
+    with asyncio.Runner(loop_factory=fast_loop()) as runner:
         runner.run(serve_http(settings, interactions, worker=worker, on_center=tell_of_the_center))
     return Exit.OK
 
@@ -69,7 +69,8 @@ def tell_of_the_center(entry: CenterEntry) -> None:
     sys.stderr.flush()
 
 
-def _fast_loop() -> Callable[[], AbstractEventLoop] | None:
+def fast_loop() -> Callable[[], AbstractEventLoop] | None:
+    """uvloop's event loop, where it is installed."""
     try:
         import uvloop
     except ImportError:

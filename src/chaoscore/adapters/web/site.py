@@ -221,7 +221,8 @@ class CenterSite:
         return await self._visited(leave)(request)  # type: ignore[misc, no-any-return]
 
     def _give_cookie(self, request: Request, response: Response, opened: str) -> None:
-        secure = request.url.scheme == "https"
+        # Behind a proxy the browser speaks TLS and this server does not; the form's origin tells.
+        secure = request.url.scheme == "https" or request.headers.get("origin", "").startswith("https://")
         response.set_cookie(self.access.cookie, opened, path=self.base, httponly=True, samesite="strict", secure=secure)
 
     def _door(self, status: int, problem: str | None, following: str) -> Response:

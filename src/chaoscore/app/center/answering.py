@@ -106,6 +106,7 @@ class Answering:
         envelope = await folder.service.answer(request)
         if not envelope.ok:
             return Outcome(given.source, given.id, envelope.error_code or envelope.status, envelope.message)
+        folder.forget(given.id)
         ready = envelope.data.get("sessionState") == "ready-to-resume"
         return Outcome(
             given.source,

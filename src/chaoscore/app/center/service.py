@@ -88,6 +88,8 @@ class Center:
         self.answering = Answering(parts.approvals, parts.folders)
         self.changes = Changes(parts.stamp, parts.folders)
         self.chain = ChainCheck(parts.audit, parts.clock, self.changes.tell)
+        for folder in parts.folders:
+            folder.on_load = self.changes.tell
         parts.approvals.on_answer(lambda _: self.changes.tell())
         parts.runs.supervisor.on_rest(lambda run, asked: self.changes.tell())
 
@@ -237,6 +239,8 @@ class Center:
     async def close(self) -> None:
         self.changes.close()
         await self.chain.close()
+        for folder in self.parts.folders:
+            await folder.close()
 
 
 def quoted(text: str) -> str:

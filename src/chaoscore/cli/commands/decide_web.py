@@ -57,7 +57,7 @@ def serve_web(call: Call) -> int:
     from chaoscore.bootstrap import serve_http
     from chaoscore.cli.interactions import settings_of
     from chaoscore.cli.logs import configure_logs
-    from chaoscore.cli.server import tell_of_the_center
+    from chaoscore.cli.server import fast_loop, tell_of_the_center
 
     settings = call.settings()
     if call.args.port is None:
@@ -76,7 +76,8 @@ def serve_web(call: Call) -> int:
             if not call.args.no_browser and has_display(call.environ):
                 open_browser(entry.link, Path(folder))
 
-        asyncio.run(serve_http(settings, interactions, worker=call.args.worker, tools=False, on_center=tell))
+        with asyncio.Runner(loop_factory=fast_loop()) as runner:
+            runner.run(serve_http(settings, interactions, worker=call.args.worker, tools=False, on_center=tell))
     return Exit.OK
 
 
