@@ -31,7 +31,7 @@ async def main() -> None:
 
     limits = StdioLimits()
     async with open_wire(claim_standard_streams(), limits, lambda: None) as wire:
-        session = StdioSession(wire, alone, limits.unanswered_max, limits.grace_seconds)
+        session = StdioSession(wire, alone, limits.unanswered_max, limits.grace_seconds, lambda: None)
         await server.run(session, session.outbound, server.create_initialization_options())
 
 
