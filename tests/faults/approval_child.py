@@ -17,6 +17,7 @@ WAITING_MAX = 4
 
 async def main(directory: Path) -> None:
     async with bench(directory, root=directory / "interactions") as b, b.kernel.going_on():
+        print("ready", flush=True)
         number = 0
         while True:
             if await b.kernel.stores.decisions.count_waiting() < WAITING_MAX:
@@ -27,7 +28,6 @@ async def main(directory: Path) -> None:
                     step("s2", "test.append", {"text": f"{name} second"}),
                 )
                 await b.execute(plan)
-                print("asked", flush=True)
             await asyncio.sleep(0.005)
 
 

@@ -28,7 +28,7 @@ def start(directory: Path) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "tests.faults.approval_child", str(directory)]
     process = subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     assert process.stdout is not None
-    assert process.stdout.readline() == "asked\n"
+    assert process.stdout.readline() == "ready\n"
     return process
 
 
