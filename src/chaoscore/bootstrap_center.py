@@ -85,6 +85,7 @@ async def open_center(
     listed = frozenset(origins)
     access = Access(center.parts.clock, random_hex)
     site = CenterSite(center, access, lambda origin: origin.lower().rstrip("/") in listed)
+    center.warm_up()
     try:
         yield OpenCenter(site)
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -22,7 +23,7 @@ from chaoscore.app.runs.book import ExecuteRequest
 from chaoscore.app.runs.service import RunService
 from chaoscore.app.tools import CallContext
 from chaoscore.domain.approval import RunDecision
-from chaoscore.domain.errors import InvalidInput, NotFound
+from chaoscore.domain.errors import ChaosError, InvalidInput, NotFound
 from chaoscore.domain.interaction.fields import WrongShape
 from chaoscore.domain.json import Json, JsonObject, is_array, is_object
 from chaoscore.domain.memory import KEY_CHARS_MAX, Memory, RecallQuery, Recollection
@@ -88,10 +89,21 @@ class Center:
         self.answering = Answering(parts.approvals, parts.folders)
         self.changes = Changes(parts.stamp, parts.folders)
         self.chain = ChainCheck(parts.audit, parts.clock, self.changes.tell)
+        self._states: dict[str, tuple[str, FolderState]] = {}
+        self._warming: asyncio.Task[None] | None = None
         for folder in parts.folders:
             folder.on_load = self.changes.tell
         parts.approvals.on_answer(lambda _: self.changes.tell())
         parts.runs.supervisor.on_rest(lambda run, asked: self.changes.tell())
+
+    def warm_up(self) -> None:
+        """Read the folders for the first time, so that nobody waits for it."""
+
+        async def read() -> None:
+            for folder in self.parts.folders:
+                await folder.waiting()
+
+        self._warming = asyncio.create_task(read())
 
     # -- questions -------------------------------------------------------------------------------------------
 
@@ -148,6 +160,19 @@ class Center:
         return tuple([await self._folder_state(folder) for folder in self.parts.folders])
 
     async def _folder_state(self, folder: Folder) -> FolderState:
+        """Read again only when somebody changed the folder."""
+        try:
+            token = await folder.service.change_token()
+        except ChaosError as error:
+            return FolderState(folder.root, (), (), (error.message,))
+        known = self._states.get(folder.key)
+        if known is not None and known[0] == token:
+            return known[1]
+        state = await self._read_state(folder)
+        self._states[folder.key] = (token, state)
+        return state
+
+    async def _read_state(self, folder: Folder) -> FolderState:
         found = await folder.service.resume_candidates()
         locks = await folder.service.list_locks()
         warnings = [*found.warnings, *locks.warnings]
@@ -239,6 +264,8 @@ class Center:
     async def close(self) -> None:
         self.changes.close()
         await self.chain.close()
+        if self._warming is not None:
+            await asyncio.gather(self._warming, return_exceptions=True)
         for folder in self.parts.folders:
             await folder.close()
 
