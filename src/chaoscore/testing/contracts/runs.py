@@ -412,6 +412,17 @@ class RunStoreContract(StoreContract):
         assert await world.stores.runs.list_runs(NOBODY, 10, None) == ((), None)
 
     @story
+    async def test_the_operator_lists_everybodys_runs(self, world: World) -> None:
+        for label, owner in (("r-1", LOCAL), ("r-2", OTHER), ("r-3", NOBODY)):
+            await world.add_plan(f"p-{label}", owner)
+            await world.open_run(label, f"p-{label}", owner)
+        first, cursor = await world.stores.runs.list_runs(None, 2, None)
+        rest, end = await world.stores.runs.list_runs(None, 2, cursor)
+        assert [run.label for run in (*first, *rest)] == ["r-3", "r-2", "r-1"] and end is None
+        with refused(InvalidInput):
+            await world.stores.runs.list_runs(LOCAL, 2, cursor)
+
+    @story
     async def test_a_cursor_that_is_not_of_this_list_is_refused(self, world: World) -> None:
         for number in range(3):
             await world.add_plan(f"p-{number}")
