@@ -9,16 +9,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from itertools import count
 from typing import Protocol
 
 from chaoscore.app.interaction_surface.order import InOrder
 from chaoscore.app.interactions.resources import BASE, RESOURCES
 from chaoscore.app.interactions.service import InteractionService
-from chaoscore.app.resources import Resource, ResourceChange, ResourceContent, ResourceTemplate, Watcher
+from chaoscore.app.resources import Resource, ResourceContent, ResourceTemplate, Watcher
 from chaoscore.app.tools import CallContext
+from chaoscore.app.watchers import Watchers
 from chaoscore.domain.errors import ChaosError, InvalidInput
 from chaoscore.domain.interaction.spelling import pretty_text
 
@@ -69,9 +68,7 @@ class InteractionResources:
         self._feed = feed
         self._order = order
         self._poll_seconds = poll_seconds
-        self._watchers: dict[int, Watcher] = {}
-        self._keys = count()
-        self._polling: asyncio.Task[None] | None = None
+        self._watchers = Watchers(self._poll)
 
     async def resources(self, context: CallContext) -> Sequence[Resource]:
         return [Resource(s.uri, s.name, s.description, MIME_TYPE) for s in RESOURCES if not s.is_template]
@@ -102,50 +99,27 @@ class InteractionResources:
         return ResourceContent(MIME_TYPE, pretty_text(body), _SCHEME + uri[len(_SCHEME) :])
 
     def watch(self, watcher: Watcher) -> Callable[[], None]:
-        key = next(self._keys)
-        self._watchers[key] = watcher
-        if self._polling is None:
+        if not self._watchers.is_looking:
             try:
                 self._feed.start()
             except (ChaosError, OSError) as error:
                 log.warning("%s: %s", _UNSEEN, error)
-            self._polling = asyncio.get_running_loop().create_task(self._poll())
-        return lambda: self._forget(key)
+        return self._watchers.add(watcher)
 
     @property
     def is_polling(self) -> bool:
-        return self._polling is not None
+        return self._watchers.is_looking
 
     async def close(self) -> None:
-        self._watchers.clear()
-        polling = self._stop()
-        if polling is not None:
-            with suppress(asyncio.CancelledError):
-                await polling
-
-    def _forget(self, key: int) -> None:
-        self._watchers.pop(key, None)
-        if not self._watchers:
-            self._stop()
-
-    def _stop(self) -> asyncio.Task[None] | None:
-        polling, self._polling = self._polling, None
-        if polling is not None:
-            polling.cancel()
-        return polling
+        await self._watchers.close()
 
     async def _poll(self) -> None:
         """Until nobody watches. A folder that cannot be looked at now may be later."""
         while True:
             try:
-                self._tell(await self._feed.changes())
+                self._watchers.tell((await self._feed.changes()).uris())
             except (ChaosError, OSError) as error:
                 log.warning("%s: %s", _UNSEEN, error)
             except Exception:
                 log.exception("looking for changes failed unexpectedly")
             await asyncio.sleep(self._poll_seconds)
-
-    def _tell(self, changed: Changed) -> None:
-        for uri in changed.uris():
-            for watcher in list(self._watchers.values()):
-                watcher(ResourceChange(uri))

@@ -11,16 +11,16 @@ import json
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from itertools import count
 
 from chaoscore.app.approvals import Approvals
 from chaoscore.app.kernel.inspect import summary_json
 from chaoscore.app.kernel.report import decision_json, run_json
 from chaoscore.app.ports import AuditStore, RunStore
-from chaoscore.app.resources import Resource, ResourceChange, ResourceContent, ResourceTemplate, Watcher
+from chaoscore.app.resources import Resource, ResourceContent, ResourceTemplate, Watcher
 from chaoscore.app.runs.book import ExecuteRequest
 from chaoscore.app.runs.service import RunService
 from chaoscore.app.tools import CallContext
+from chaoscore.app.watchers import Watchers
 from chaoscore.domain.errors import ChaosError, NotFound
 from chaoscore.domain.json import Json, is_object
 from chaoscore.domain.redaction import Redactor
@@ -53,9 +53,7 @@ class KernelResources:
         self._audit = audit
         self._redactor = redactor
         self._changed = changed
-        self._watchers: dict[int, Watcher] = {}
-        self._keys = count()
-        self._polling: asyncio.Task[None] | None = None
+        self._watchers = Watchers(self._poll)
 
     async def resources(self, context: CallContext) -> Sequence[Resource]:
         return [
@@ -100,29 +98,10 @@ class KernelResources:
     # -- watching --------------------------------------------------------------------------------------------
 
     def watch(self, watcher: Watcher) -> Callable[[], None]:
-        key = next(self._keys)
-        self._watchers[key] = watcher
-        if self._polling is None:
-            self._polling = asyncio.get_running_loop().create_task(self._poll())
-        return lambda: self._forget(key)
+        return self._watchers.add(watcher)
 
     async def close(self) -> None:
-        self._watchers.clear()
-        polling = self._stop()
-        if polling is not None:
-            with suppress(asyncio.CancelledError):
-                await polling
-
-    def _forget(self, key: int) -> None:
-        self._watchers.pop(key, None)
-        if not self._watchers:
-            self._stop()
-
-    def _stop(self) -> asyncio.Task[None] | None:
-        polling, self._polling = self._polling, None
-        if polling is not None:
-            polling.cancel()
-        return polling
+        await self._watchers.close()
 
     async def _poll(self) -> None:
         """Until nobody watches."""
@@ -160,7 +139,5 @@ class KernelResources:
             data = event.get("data")
             if is_object(data) and isinstance(data.get("decision"), str):
                 uris.append(f"{DECISIONS}/{data['decision']}")
-        for uri in dict.fromkeys(uris):
-            for watcher in list(self._watchers.values()):
-                watcher(ResourceChange(uri))
+        self._watchers.tell(dict.fromkeys(uris))
         return max([newest, *(seq for seq, _ in found)])
