@@ -367,6 +367,8 @@ def test_a_batch_tells_of_each_that_failed_and_never_answers_what_was_not_shown(
             assert mixed.status_code == 422
             assert (await state(w, one), await state(w, two)) == ("answered", "waiting")
             assert "asks something else than what was shown" in mixed.text
+            many = await w.get("/center/together", params={"d": [f"runs/DEC-{n}" for n in range(25)]})
+            assert many.text.count("there is no decision") == 20 and "5 more were ticked" in many.text
             nothing = await w.post("/center/together", {"d": [f"runs/{two}"]})
             assert nothing.status_code == 422 and "nothing was chosen" in nothing.text
 

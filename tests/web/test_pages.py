@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from chaoscore.app.interactions.begin import BeginRequest
+from chaoscore.domain.interaction.names import decision_path
 from chaoscore.domain.principal import ANONYMOUS
 from tests.app.harness import run, step, until, write_policy
 from tests.web.harness import ASK, hidden, web
@@ -98,6 +99,20 @@ def test_what_can_be_resumed_comes_with_commands_to_copy(tmp_path: Path) -> None
             assert f"chaoscore run continue {label}" in page
             assert "chaoscore resume RUN-" in page and "roll out" in page
             assert f"--root {w.runtime.settings.root}" in page
+
+    run(work())
+
+
+def test_a_run_that_lies_in_a_folder_is_not_offered_to_agents(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with web(tmp_path, root=tmp_path / "kernel") as w:
+            decision = await w.bench.kernel.services.approvals.find(await w.waiting_run())
+            await until((tmp_path / "kernel" / decision_path(decision.id)).exists)
+            path = f"/center/decisions/runs/{decision.id}"
+            digest = hidden((await w.get(path)).text, "digest")
+            assert (await w.post(path, {"digest": digest, "option": "approve"})).status_code == 303
+            page = (await w.get("/center/resume")).text
+            assert f"chaoscore run continue {decision.run}" in page and "chaoscore resume" not in page
 
     run(work())
 

@@ -51,8 +51,10 @@ async def answer(visit: Visit) -> Response:
 
 async def together(visit: Visit) -> Response:
     """Several questions in full, each with its own yes or no."""
-    wanted = list(dict.fromkeys(visit.request.query_params.getlist("d")))[:TOGETHER_MAX]
-    questions, missing = await _questions(visit, wanted)
+    asked = list(dict.fromkeys(visit.request.query_params.getlist("d")))
+    questions, missing = await _questions(visit, asked[:TOGETHER_MAX])
+    if len(asked) > TOGETHER_MAX:
+        missing.append(f"{len(asked) - TOGETHER_MAX} more were ticked; at most {TOGETHER_MAX} are answered together")
     return visit.page("together.html", questions=questions, missing=missing, outcomes=None, live=False)
 
 

@@ -25,6 +25,7 @@ from chaoscore.app.tools import CallContext
 from chaoscore.domain.approval import RunDecision
 from chaoscore.domain.errors import ChaosError, InvalidInput, NotFound
 from chaoscore.domain.interaction.fields import WrongShape
+from chaoscore.domain.interaction.names import is_kernel_run
 from chaoscore.domain.json import Json, JsonObject, is_array, is_object
 from chaoscore.domain.memory import KEY_CHARS_MAX, Memory, RecallQuery, Recollection
 from chaoscore.domain.policy.evaluate import Evaluator
@@ -187,6 +188,7 @@ class Center:
                 command=f"chaoscore resume {item.get('commandRunId')} --root {quoted(folder.root)}",
             )
             for item in _objects(found.data.get("candidates"))
+            if not is_kernel_run(str(item.get("commandRunId")))
         )
         return FolderState(folder.root, candidates, _objects(locks.data.get("locks")), tuple(dict.fromkeys(warnings)))
 
