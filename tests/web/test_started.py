@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import signal
@@ -17,7 +18,11 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from chaoscore.bootstrap import open_kernel
+from chaoscore.domain.json import JsonObject
+from chaoscore.settings import Settings
 from tests.mcp.support import ROOT
+from tests.web.harness import hidden
 
 PATIENCE_SECONDS = 60.0
 STOP_SECONDS = 15.0
@@ -97,6 +102,43 @@ def test_serve_http_has_the_page_beside_mcp_and_ends_while_pages_listen(tmp_path
             began = time.monotonic()
             center.stop(signal.SIGTERM)
             assert time.monotonic() - began < STOP_SECONDS
+
+
+async def ask_to_write(directory: Path, notes: Path) -> None:
+    """A run of a caller that went away: it waits for the approval of one file."""
+    (directory / "data").mkdir(mode=0o700)
+    settings = Settings(directory / "data", directory / "data" / "policy.json", (notes,))
+    async with open_kernel(settings) as kernel:
+        arguments: JsonObject = {"path": str(notes / "minutes.txt"), "text": "approved in a browser"}
+        write: JsonObject = {"id": "keep", "capability": "fs.write_text", "arguments": arguments}
+        plan = await kernel.tools.call("chaoscore_plan", {"steps": [write]}, kernel.local_context())
+        told = await kernel.tools.call("chaoscore_execute", {"plan_id": plan.data["plan_id"]}, kernel.local_context())
+        assert told.status == "WAITING_FOR_APPROVAL", told
+
+
+def test_what_is_approved_on_the_page_is_done_by_the_server_and_seen_there(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    asyncio.run(ask_to_write(tmp_path, notes))
+    command = ("serve", "--http", "--port", "0", "--root", str(notes))
+    with started(tmp_path, *command) as center, httpx2.Client(timeout=PATIENCE_SECONDS) as browser:
+        browser.get(center.link)
+        server = center.page.removesuffix("/center/")
+        listed = re.search(r'class="title" href="([^"]+)"', browser.get(center.page).text)
+        assert listed is not None
+        page = browser.get(server + listed[1]).text
+        assert "approved in a browser" in page and str(notes / "minutes.txt") in page
+        with browser.stream("GET", f"{center.page}live") as stream:
+            lines = stream.iter_lines()
+            fields = {"csrf": hidden(page, "csrf"), "digest": hidden(page, "digest"), "option": "approve"}
+            answered = browser.post(server + listed[1], data=fields, headers={"origin": server})
+            assert answered.status_code == 303
+            run = re.search(r'href="(/center/runs/[^"]+)"', browser.get(server + answered.headers["location"]).text)
+            assert run is not None
+            while ">completed</span>" not in browser.get(server + run[1]).text:
+                next(lines)  # every change is told, so no waiting in between is needed
+        assert (notes / "minutes.txt").read_text("utf-8") == "approved in a browser"
+        center.stop()
 
 
 def test_link_and_token_are_printed_once_and_are_in_no_log_audit_or_answer(tmp_path: Path) -> None:
