@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import uuid
 from pathlib import Path
 
 from tests.app.harness import bench, step
@@ -17,12 +18,13 @@ WAITING_MAX = 4
 
 async def main(directory: Path) -> None:
     async with bench(directory, root=directory / "interactions") as b, b.kernel.going_on():
+        process = uuid.uuid4().hex[:12]
         print("ready", flush=True)
         number = 0
         while True:
             if await b.kernel.stores.decisions.count_waiting() < WAITING_MAX:
                 number += 1
-                name = f"{b.kernel.stores.facts['schema']}-{id(b)}-{number}"
+                name = f"{process}-{number}"
                 plan = await b.plan(
                     step("s1", "test.append", {"text": f"{name} first"}),
                     step("s2", "test.append", {"text": f"{name} second"}),
