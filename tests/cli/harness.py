@@ -152,6 +152,7 @@ class Session:
         self.pid, self._file = pty.fork()
         if self.pid == 0:
             os.chdir(desk.work)
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # whoever started the tests in the background ignores it
             command = [*around, *arguments] if around else [CHAOSCORE, *arguments]
             os.execve(command[0], command, environ)
         self._raw = b""
