@@ -48,13 +48,6 @@ class RunAnswers:
                 if found is None:
                     where = repr(step) if item is None else f"{step!r} for item {item}"
                     raise NotFound(f"run {run.label!r} has recorded no action of step {where}", key="step")
-                actions[found.key] = resolved(found, word, book.clock.now())
-                written = [
-                    facts.event(
-                        "outcome-resolved", step, item, word=word, attempt=found.attempt, evidence=found.evidence
-                    ),
-                    *(facts.settled(action) for action in actions.values()),
-                ]
                 ended = [d for d in run.decisions if d.kind == "outcome" and d.state == "waiting"]
                 ended = [d for d in ended if d.actions[0].key == found.key]
                 if any(d.mode == "human" for d in ended):
@@ -63,7 +56,15 @@ class RunAnswers:
                         "with chaoscore decide or in the Decision Center",
                         key="approvalMode",
                     )
-                written += [facts.event("decision-ended", decision=d.id, state="superseded") for d in ended]
+                actions[found.key] = resolved(found, word, book.clock.now())
+                # From here on nothing is refused any more: what is written is what was done.
+                written = [
+                    facts.event(
+                        "outcome-resolved", step, item, word=word, attempt=found.attempt, evidence=found.evidence
+                    ),
+                    *(facts.settled(action) for action in actions.values()),
+                    *(facts.event("decision-ended", decision=d.id, state="superseded") for d in ended),
+                ]
                 changes = Changes(
                     actions=tuple(actions.values()),
                     status=_reopened(run),
