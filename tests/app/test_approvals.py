@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from chaoscore.app.approvals import Answer, AnswerDoor
+from chaoscore.app.runs.book import ExecuteRequest
 from chaoscore.domain.approval import DENY, DENY_ALL, RunDecision
 from chaoscore.domain.errors import ChaosError, Conflict, InvalidInput, PinRefused
 from chaoscore.domain.interaction.response import Choice
-from chaoscore.domain.json import JsonObject
+from chaoscore.domain.json import Json, JsonObject
 from chaoscore.testing.fakes import FakeClock
 from tests.app.harness import Bench, bench, run, step, until, write_policy
 
@@ -152,6 +153,28 @@ def test_a_no_counts_even_where_the_policy_was_loosened_before_the_run_heard_of_
             assert b.world.effects() == []
 
     run(work())
+
+
+def test_a_no_is_for_the_action_whatever_the_policy_says_later(tmp_path: Path) -> None:
+    async def work(later: list[Json]) -> None:
+        directory = tmp_path / str(len(later))
+        directory.mkdir()
+        async with bench(directory, requireConfirmationFor=[ASK]) as b:
+            plan = await b.plan(step("s1", ASK, {"text": "one"}), step("s2", ASK, {"text": "two"}, after=["s1"]))
+            await b.execute(plan)
+            (decision,) = await waiting(b)
+            await answer(b, decision, "approve:s1", door="web")
+            write_policy(directory, requireConfirmationFor=later)
+            await b.execute(plan)
+            for left in await waiting(b):
+                assert [action.step for action in left.actions] == ["s1"], "a person is asked again about their no"
+                await answer(b, left, "approve")
+            done = await b.execute(plan, confirmed=True)
+            assert b.world.effects() == ["one"]
+            assert done["data"]["steps"][1]["error"]["code"] == "DENIED_BY_PERSON"
+
+    run(work([]))
+    run(work(["test.*"]))
 
 
 @pytest.mark.parametrize("options", [(), ("nothing",), (DENY_ALL, "approve:s1"), ("approve",)])
@@ -294,6 +317,37 @@ def test_an_unknown_outcome_is_a_question_and_each_answer_does_what_it_says(tmp_
     run(work("give-up", ["exploding", "x"], "FAILED"))
 
 
+def test_who_may_say_what_became_of_an_action_follows_the_policy(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with bench(tmp_path, approvalMode="human", approvalDoors=["folder"]) as b:
+            plan = await b.plan(step("s1", "test.explode"))
+            await b.execute(plan)
+            (decision,) = await waiting(b)
+            with pytest.raises(InvalidInput, match="approvalDoors"):
+                await answer(b, decision, "give-up", door="elicitation")
+            write_policy(tmp_path, approvalMode="human", approvalDoors=["elicitation"])
+            await b.execute(plan)
+            (again,) = await waiting(b)
+            assert again.id != decision.id and again.actions[0].digest == decision.actions[0].digest
+            await answer(b, again, "give-up", door="elicitation")
+            assert (await b.execute(plan))["status"] == "FAILED"
+
+    run(work())
+
+
+def test_a_word_that_was_refused_is_not_in_the_audit(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with bench(tmp_path, approvalMode="human") as b:
+            plan = await b.plan(step("s1", "test.explode"))
+            await b.execute(plan)
+            before = await b.kernel.stores.audit.tail(None, None, 100, None)
+            with pytest.raises(InvalidInput, match="human"):
+                await b.kernel.services.runs.resolve(ExecuteRequest(plan=plan), "s1", None, "happened", b.context())
+            assert await b.kernel.stores.audit.tail(None, None, 100, None) == before
+
+    run(work())
+
+
 def test_a_worker_goes_on_as_soon_as_somebody_answered_and_only_with_what_was_asked(tmp_path: Path) -> None:
     async def work() -> None:
         async with bench(tmp_path, requireConfirmationFor=[ASK]) as b, b.kernel.going_on():
@@ -339,6 +393,23 @@ def test_an_answer_that_comes_while_the_run_still_moves_is_not_lost(tmp_path: Pa
             b.world.holds["h"].set()
             done = await moving
             assert done["status"] == "ACHIEVED" and "one" in b.world.effects()
+
+    run(work())
+
+
+def test_what_was_approved_while_the_run_did_something_else_is_not_asked_again(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with bench(tmp_path, requireConfirmationFor=[ASK]) as b:
+            plan = await b.plan(step("s1", ASK, {"text": "one"}), step("s2", "test.hold_read", {"text": "h"}))
+            await b.execute(plan, step_ids=["s1"])
+            (decision,) = await waiting(b)
+            moving = asyncio.create_task(b.execute(plan, step_ids=["s2"]))
+            await until(lambda: "begin h" in b.world.effects())
+            await answer(b, decision, "approve")
+            b.world.holds["h"].set()
+            await moving
+            assert await waiting(b) == [] and "one" not in b.world.effects()
+            assert (await b.execute(plan))["status"] == "ACHIEVED" and "one" in b.world.effects()
 
     run(work())
 

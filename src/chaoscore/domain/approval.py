@@ -207,14 +207,18 @@ def option_id(step: str, item: int | None) -> str:
     return f"approve:{step}" if item is None else f"approve:{step}:{item}"
 
 
-def denials(decisions: Iterable[RunDecision], now: float) -> dict[str, RunDecision]:
-    """By action digest, the decision that denied it: a person's no, and a question nobody answered in time."""
-    found: dict[str, RunDecision] = {}
+def denials(decisions: Iterable[RunDecision], now: float) -> dict[tuple[str, int | None], RunDecision]:
+    """By step and item, the decision that denied the action: a person's no, and a question nobody answered in time.
+
+    A yes is for one digest; a no is for the action, in this run and for good, whatever the policy says later: that is
+    what whoever says it is told.
+    """
+    found: dict[tuple[str, int | None], RunDecision] = {}
     for decision in decisions:
         if decision.kind != "approval":
             continue
         refused = decision.actions if decision.has_expired(now) else decision.denied
-        found.update({action.digest: decision for action in refused})
+        found.update({action.key: decision for action in refused})
     return found
 
 

@@ -97,13 +97,16 @@ class Changes:
     """Everything one transaction changes in a run, audit events aside. Empty parts change nothing.
 
     ``used_grants`` are grant ids consumed by the actions started here; using one twice, or one whose digest a person
-    denied meanwhile, fails the transaction. ``asked`` are new decisions, ``ended`` those that nobody needs to answer
-    any more, ``applied`` the ids of decisions whose answer the run has now taken into account.
+    denied meanwhile, fails the transaction. So does one of ``unanswered``, questions about what starts here, that was
+    answered or ran out of time meanwhile: a no that came first stands. ``asked`` are new decisions, ``ended`` those
+    that nobody needs to answer any more, ``applied`` the ids of decisions whose answer the run has now taken into
+    account.
     """
 
     actions: tuple[Action, ...] = ()
     grants: tuple[Grant, ...] = ()
     used_grants: tuple[str, ...] = ()
+    unanswered: tuple[str, ...] = ()
     status: RunStatus | None = None
     evaluation: Evaluation | None = None
     asked: tuple[RunDecision, ...] = ()

@@ -55,6 +55,7 @@ _PUT_GRANT = (
 )
 _DENIED_BY = "SELECT decision FROM denials WHERE run = ? AND digest = ?"
 _BY_ID = f"SELECT {COLUMNS} FROM decisions JOIN runs ON runs.id = decisions.run WHERE decisions.id = ?"  # noqa: S608
+_UNANSWERED = "SELECT 1 FROM decisions WHERE id = ? AND run = ? AND state = 'waiting' AND expires_at > ?"
 _DENY = "INSERT OR IGNORE INTO denials (run, digest, decision) VALUES (?, ?, ?)"
 
 _KINDS: tuple[DecisionKind, ...] = get_args(DecisionKind)
@@ -92,6 +93,13 @@ def put_grants(execute: Execute, run: int, grants: Iterable[Grant]) -> None:
             execute(_PUT_GRANT, row)
         except sqlite3.IntegrityError:
             raise Conflict(f"there is a grant {grant.id!r} already", grant=grant.id) from None
+
+
+def require_unanswered(execute: Execute, run: int, decisions: Iterable[str], now: float) -> None:
+    """Raises ``Conflict`` when one of them takes no answer any more."""
+    for name in decisions:
+        if execute(_UNANSWERED, (name, run, now)).fetchone() is None:
+            raise Conflict(f"decision {name!r} was answered or ran out of time meanwhile; look again", decision=name)
 
 
 def put_denials(execute: Execute, run: int, decision: RunDecision, denied: Iterable[AskedAction]) -> None:

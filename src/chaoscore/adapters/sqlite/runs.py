@@ -15,7 +15,7 @@ from chaoscore.adapters.sqlite.chain import Chain, Entry, Execute
 from chaoscore.adapters.sqlite.codec import encode
 from chaoscore.adapters.sqlite.cursors import make_cursor, read_cursor
 from chaoscore.adapters.sqlite.database import Database, Transaction
-from chaoscore.adapters.sqlite.decision_rows import apply_decisions, decisions_of, put_grants
+from chaoscore.adapters.sqlite.decision_rows import apply_decisions, decisions_of, put_grants, require_unanswered
 from chaoscore.adapters.sqlite.leases import Leases
 from chaoscore.adapters.sqlite.plans import hashed, shown_handle
 from chaoscore.adapters.sqlite.rows import (
@@ -244,6 +244,7 @@ class SqliteRunStore:
 
     def _apply(self, transaction: Transaction, run: int, label: str, prepared: _Prepared) -> None:
         execute, changes, now = transaction.execute, prepared.changes, self._clock.now()
+        require_unanswered(execute, run, changes.unanswered, now)
         put_grants(execute, run, changes.grants)
         for used in changes.used_grants:
             if execute(_USE_GRANT, (now, used, run)).rowcount != 1:

@@ -73,10 +73,14 @@ class Asking:
         now = self._book.clock.now()
         open_ones = [d for d in run.decisions if d.state == "waiting"]
         wanted = [] if over else [*self._approvals(plan, run, state, scope, now), *self._outcomes(plan, run, state)]
-        needed = {(w.unknown is not None, w.digest): w for w in wanted}
+        # An approval's digest covers who may answer; what became of an action does not, so it is told apart here.
+        needed: dict[tuple[bool, str, str, tuple[str, ...]], _Wanted] = {
+            (w.unknown is not None, w.digest, w.verdict.mode, w.verdict.doors): w for w in wanted
+        }
         ended: list[tuple[str, DecisionState]] = []
         for decision in open_ones:
-            keys = [(decision.kind == "outcome", action.digest) for action in decision.actions]
+            outcome, mode, doors = decision.kind == "outcome", decision.mode, decision.doors
+            keys = [(outcome, action.digest, mode, doors) for action in decision.actions]
             if not over and decision.is_open(now) and all(key in needed for key in keys):
                 for key in keys:
                     needed.pop(key)
@@ -116,11 +120,11 @@ class Asking:
             if not waits and scope is not None and step.id not in scope:
                 continue
             verdict = self._gate.judge(step.capability, proposal.arguments)
-            if verdict.effect != "REQUIRE_APPROVAL":
+            if verdict.effect != "REQUIRE_APPROVAL" or (step.id, proposal.item) in refused:
                 continue
             digest_now = self._gate.digest(subject, proposal, verdict)
             granted = any(grant.fits(digest_now, now) for grant in run.grants)
-            if digest_now in refused or granted:
+            if granted:
                 continue
             shown = self._shown(plan.plan, step.id, proposal.item, proposal.arguments, verdict, proposal.attempt)
             found.append(_Wanted(step.id, proposal.item, digest_now, verdict, shown))

@@ -71,7 +71,7 @@ class Driver:
         self.subject = subject
         self.run = run
         self.grants = {grant.id: grant for grant in run.grants}
-        self.denials = denials(run.decisions, book.clock.now())
+        self.denials: dict[Key, RunDecision] = {}
         self.scope = scope
         self.stop_at_approval = stop_at_approval
         self.facts = facts
@@ -91,6 +91,8 @@ class Driver:
         self._cancelled = False
         self._output_bytes = sum(_size(action.output) for action in state.actions())
         self._late: set[asyncio.Task[None]] = set()
+        self._next_expiry = 0.0
+        self._note_denials(book.clock.now())
 
     # -- what others may ask of a run in motion --------------------------------------------------------------
 
@@ -117,6 +119,7 @@ class Driver:
         new = tuple(grants)
         await self._recorder.commit(Changes(grants=new), tuple(events))
         self.grants.update({grant.id: grant for grant in new})
+        self.run = replace(self.run, grants=(*self.run.grants, *new))
         self._asked.clear()
         self._wake.set()
 
@@ -126,10 +129,9 @@ class Driver:
         run = await self._store.load_run(self.subject.run)
         if run is None or [(d.id, d.state) for d in run.decisions] == [(d.id, d.state) for d in self.run.decisions]:
             return False
-        self.run = replace(self.run, decisions=run.decisions)
+        self._read_answers(run)
         spent = {action.grant for action in self.state.actions() if action.grant is not None}
         self.grants.update({grant.id: grant for grant in run.grants if grant.id not in spent})
-        self.denials = denials(run.decisions, self._clock.now())
         self._asked.clear()
         self._wake.set()
         return True
@@ -189,13 +191,25 @@ class Driver:
                 self._watch_late(outcome.late, action)
             self._put(turn, action)
 
+    def _read_answers(self, run: Run) -> None:
+        self.run = replace(self.run, decisions=run.decisions, grants=run.grants)
+        self._note_denials(self._clock.now())
+
+    def _note_denials(self, now: float) -> None:
+        """What was denied by now, and when to look again because a question runs out of time."""
+        self.denials = denials(self.run.decisions, now)
+        self._next_expiry = min((d.expires_at for d in self.run.decisions if d.is_open(now)), default=float("inf"))
+
     def _deny(self, turn: _Turn) -> None:
-        """What waits for exactly what was denied is over, whatever the policy says by now: a person's no is final."""
+        """What waits and was denied is over, whatever the policy says by now: a person's no is final."""
+        now = self._clock.now()
+        if now >= self._next_expiry:
+            self._note_denials(now)
         if not self.denials:
             return
         for action in list(self.state.actions()):
-            if action.state == "waiting-for-decision" and action.digest in self.denials:
-                self._put(turn, denied(action, self.denials[action.digest], self._clock.now()))
+            if action.state == "waiting-for-decision" and action.key in self.denials:
+                self._put(turn, denied(action, self.denials[action.key], now))
 
     def _plan_turn(self, turn: _Turn) -> None:
         self._deny(turn)
@@ -241,7 +255,7 @@ class Driver:
         if earlier is not None and action.state == "pending":
             self._put(turn, action.after("reuse", output=earlier.output, finished_at=now, **known))
             return False
-        refusal = self.denials.get(admission.digest)
+        refusal = self.denials.get(action.key)
         if refusal is not None:
             turn.events.append(self.facts.verdict(admission))
             self._put(turn, denied(action, refusal, now, **known))
@@ -274,14 +288,17 @@ class Driver:
             self._tell(action)
 
     async def _commit(self, turn: _Turn) -> None:
-        """A grant that cannot be used after all (a person denied the same meanwhile, its time ran out between two
-        looks) takes back the starts of this turn and nothing else; then the answers are read again."""
+        """A start that may not be after all (a person answered meanwhile what was asked about it, a grant's time ran
+        out between two looks) takes back the starts of this turn and nothing else; then the answers are read again.
+        """
         used = tuple(start.action.grant for start in turn.starts if start.action.grant is not None)
-        changes = Changes((*turn.actions, *(start.action for start in turn.starts)), used_grants=used)
+        unanswered = self._asked_about({start.action.key for start in turn.starts})
+        starts = tuple(start.action for start in turn.starts)
+        changes = Changes((*turn.actions, *starts), used_grants=used, unanswered=unanswered)
         try:
             await self._recorder.commit(changes, [*turn.events, *(e for start in turn.starts for e in start.events)])
         except Conflict as refused:
-            if not used:
+            if not (used or unanswered):
                 raise
             log.info("run %s: %s", self.subject.run, refused.message)
             for start in turn.starts:
@@ -291,12 +308,16 @@ class Driver:
                 await self._recorder.commit(Changes(tuple(turn.actions)), turn.events)
             await self._read_grants()
 
+    def _asked_about(self, keys: set[Key]) -> tuple[str, ...]:
+        """The open questions about these actions. Only whoever holds the run asks, so no other can be open."""
+        waiting = [d for d in self.run.decisions if d.kind == "approval" and d.state == "waiting"] if keys else []
+        return tuple(d.id for d in waiting if any(asked.key in keys for asked in d.actions))
+
     async def _read_grants(self) -> None:
         run = await self._store.load_run(self.subject.run)
         if run is not None:
-            self.run = replace(self.run, decisions=run.decisions)
+            self._read_answers(run)
             self.grants = {grant.id: grant for grant in run.grants}
-            self.denials = denials(run.decisions, self._clock.now())
 
     def _launch(self, admission: Admission) -> asyncio.Task[Outcome]:
         step = admission.proposal.step

@@ -19,7 +19,7 @@ from chaoscore.app.tools import CallContext
 from chaoscore.domain.action import Event
 from chaoscore.domain.principal import Principal
 from chaoscore.domain.records import RUN_FINISHED, Run, RunStatus, RunSummary, StoredPlan, Wish
-from chaoscore.domain.run import RunState
+from chaoscore.domain.run import Key, RunState
 
 CONFIRMED_DOES_NOTHING = "confirmed does nothing here: the policy's approvalMode is human, a person must answer"
 
@@ -111,7 +111,7 @@ class RunService:
     def _confirmed(
         self,
         state: RunState,
-        refused: Collection[str],
+        refused: Collection[Key],
         plan: StoredPlan,
         run: Run,
         request: ExecuteRequest,
@@ -129,9 +129,9 @@ class RunService:
             verdict = self._gate.judge(proposal.step.capability, proposal.arguments)
             if verdict.effect != "REQUIRE_APPROVAL" or verdict.mode != "caller":
                 continue
-            digest = self._gate.digest(subject, proposal, verdict)
-            if digest in refused:
+            if (proposal.step.id, proposal.item) in refused:
                 continue
+            digest = self._gate.digest(subject, proposal, verdict)
             grant = self._book.new_grant(run, digest, "caller", context.principal.key)
             granted[0].append(grant)
             granted[1].append(facts.granted(grant, proposal.step.id, proposal.item))

@@ -25,13 +25,13 @@ from chaoscore.domain.approval import RunDecision, denials
 from chaoscore.domain.audit import AuditEvent
 from chaoscore.domain.errors import ChaosError, Conflict, InvalidInput
 from chaoscore.domain.records import RUN_FINISHED, Changes, Run, StoredPlan, Wish
-from chaoscore.domain.run import RunState, recover
+from chaoscore.domain.run import Key, RunState, recover
 
 log = logging.getLogger(__name__)
 
 Granted = tuple[list[Grant], list[AuditEvent]]
-Approve = Callable[[RunState, Collection[str]], Granted]
-"""What the caller approves in a run as it stands at call time, given the digests that a person denied."""
+Approve = Callable[[RunState, Collection[Key]], Granted]
+"""What the caller approves in a run as it stands at call time, given the actions that a person denied."""
 Rested = Callable[[Run, Sequence[RunDecision]], None]
 """Hears of a run that came to rest or to its end, and of what it asks anew, once that is durable."""
 
@@ -163,7 +163,9 @@ class Supervisor:
         except BaseException:
             await _give_up(recorder)
             raise
-        active = Active(driver, asyncio.get_running_loop().create_task(self._drive(plan, driver, recorder)))
+        task = asyncio.get_running_loop().create_task(self._drive(plan, driver, recorder))
+        task.add_done_callback(lambda ended: _told(run.label, ended))
+        active = Active(driver, task)
         self._active[run.label] = active
         return active
 
@@ -228,6 +230,16 @@ async def _cancel(tasks: Iterable[asyncio.Task[None]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _told(label: str, ended: asyncio.Task[None]) -> None:
+    """A run that stops where nobody waits for it must still say why."""
+    if ended.cancelled() or (error := ended.exception()) is None:
+        return
+    if isinstance(error, ChaosError):
+        log.warning("run %s stopped: %s", label, error.message)
+    else:
+        log.error("run %s stopped unexpectedly", label, exc_info=error)
 
 
 async def _give_up(recorder: Recorder) -> None:

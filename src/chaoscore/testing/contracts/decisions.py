@@ -116,6 +116,25 @@ class DecisionStoreContract(StoreContract):
         assert (run.actions[0].state, len(run.grants)) == ("waiting-for-decision", 1)
 
     @story
+    async def test_nothing_starts_while_its_question_is_answered_or_runs_out_of_time(self, world: World) -> None:
+        _, asked = await asking(world)
+        claim = await world.claim()
+        free = Action("s1", None, "test.noop", "running", digest="sha256:" + "f" * 64)
+        start = Changes((free,), unanswered=(asked.id,))
+        done, grants = answered(world, asked, DENY)
+        await world.stores.decisions.answer(done, grants, ())
+        with refused(Conflict):
+            await world.stores.runs.commit(claim, start, (world.event("begun"),))
+        later = decision(world, "DEC-2")
+        await world.stores.runs.commit(claim, Changes(asked=(later,)), ())
+        await world.stores.runs.commit(claim, Changes((replace(free, step="s2"),), unanswered=(later.id,)), ())
+        world.clock.advance(SECONDS)
+        with refused(Conflict):
+            await world.stores.runs.commit(claim, replace(start, unanswered=(later.id,)), (world.event("begun"),))
+        states = {action.step: action.state for action in (await world.loaded()).actions}
+        assert states == {"s1": "waiting-for-decision", "s2": "running"} and "begun" not in await world.kinds()
+
+    @story
     async def test_a_question_that_was_answered_cannot_be_taken_back(self, world: World) -> None:
         _, asked = await asking(world)
         done, grants = answered(world, asked)
