@@ -33,6 +33,8 @@
   if (!address || !window.EventSource) return;
   let shown = Number(body.dataset.version), wanted = shown, busy = false, last = 0;
   const GAP_MS = 700;
+  const LIVE = { headers: { "X-Live": "1" }, credentials: "same-origin" };
+  const SIGNED_OUT = "You are signed out; load the page to sign in again.";
 
   // What a person did to the old part of the page is kept: ticks, open folds, the focus.
   const replace = (old, fresh) => {
@@ -63,8 +65,8 @@
       const wait = last + GAP_MS - Date.now();
       if (wait > 0) await new Promise((done) => setTimeout(done, wait));
       last = Date.now();
-      const answer = await fetch(location.href, { headers: { "X-Live": "1" }, credentials: "same-origin" });
-      if (answer.status === 401) { say("You are signed out; load the page to sign in again."); source?.close(); return; }
+      const answer = await fetch(location.href, LIVE);
+      if (answer.status === 401) { say(SIGNED_OUT); source?.close(); return; }
       if (!answer.ok) { say("This page cannot be shown any more; load it again."); shown = aim; return; }
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       for (const old of document.querySelectorAll("[data-region][id]")) {
@@ -88,9 +90,13 @@
   const connect = () => {
     source = new EventSource(address);
     source.addEventListener("change", (event) => { say("Live."); wanted = Number(event.data); refresh(); });
-    source.addEventListener("error", () => {
+    source.addEventListener("error", async () => {
       say("Not live at the moment; trying again.");
-      if (source.readyState === EventSource.CLOSED) setTimeout(connect, 15000);
+      if (source.readyState !== EventSource.CLOSED) return;
+      // A stream that was refused does not say why. After a restart, or a long time, nobody is signed in any more.
+      const status = await fetch(location.href, LIVE).then((answer) => answer.status, () => 0);
+      if (status === 401) say(SIGNED_OUT);
+      else setTimeout(connect, 15000);
     });
   };
   connect();
