@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import html
 import re
+import sqlite3
 import sys
 from pathlib import Path
 
@@ -66,6 +67,25 @@ def test_a_long_list_is_paged_and_answers_meanwhile_make_no_page_skip_anything(t
                 path = html.unescape(following.group(1)) if following else ""
             assert seen == names
             assert (await w.get("/center/?after=nonsense")).status_code == 400
+
+    run(work())
+
+
+def test_a_question_that_cannot_be_read_is_told_of_and_hides_no_other(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with web(tmp_path) as w:
+            names = [await w.waiting_run(str(number)) for number in range(28)]
+            database = sqlite3.connect(w.bench.kernel.stores.database.path)
+            with database:
+                database.execute("UPDATE decisions SET body = '{' WHERE id IN (?, ?)", (names[1], names[26]))
+            database.close()
+            first = (await w.get("/center/")).text
+            assert names[1] in first and first.count('<li class="card') == 25
+            following = re.search(r'href="([^"]+)" rel="next"', first)
+            assert following is not None
+            rest = (await w.get(html.unescape(following[1]))).text
+            assert rest.count('<li class="card') == 1 and f'/{names[27]}"' in rest
+            assert (await w.get(f"/center/decisions/runs/{names[1]}")).status_code == 500
 
     run(work())
 

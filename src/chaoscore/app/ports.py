@@ -166,9 +166,11 @@ class DecisionStore(Protocol):
         """All that wait, oldest first; cheap, whatever they ask."""
         ...
 
-    async def waiting_after(self, place: int, limit: int, now: float) -> tuple[tuple[WaitingDecision, ...], int]:
-        """Briefly, what waits and has not run out of time behind ``place`` (0 begins), oldest first, and how many wait
-        in all."""
+    async def waiting_after(
+        self, place: int, limit: int, now: float
+    ) -> tuple[tuple[WaitingDecision, ...], int, tuple[str, ...]]:
+        """Briefly, what waits and has not run out of time behind ``place`` (0 begins), oldest first; how many wait in
+        all; and in words which of those that were passed cannot be read."""
         ...
 
     async def answer(self, decision: RunDecision, grants: Sequence[Grant], events: Sequence[AuditEvent]) -> None:

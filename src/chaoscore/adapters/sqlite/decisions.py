@@ -111,21 +111,32 @@ class SqliteDecisionStore:
 
         return await self._database.read(work)
 
-    async def waiting_after(self, place: int, limit: int, now: float) -> tuple[tuple[WaitingDecision, ...], int]:
+    async def waiting_after(
+        self, place: int, limit: int, now: float
+    ) -> tuple[tuple[WaitingDecision, ...], int, tuple[str, ...]]:
         size = max(1, min(limit, DECISIONS_PER_PAGE_MAX))
 
-        def work(connection: sqlite3.Connection) -> tuple[list[tuple[object, ...]], int]:
-            rows = connection.execute(_BRIEF, (place, now, size)).fetchall()
-            return rows, int(connection.execute(_COUNT_OPEN, (now,)).fetchone()[0])
+        def work(connection: sqlite3.Connection) -> tuple[list[WaitingDecision], int, list[str]]:
+            found: list[WaitingDecision] = []
+            faults: list[str] = []
+            at = place
+            while len(found) < size and len(faults) < DECISIONS_PER_PAGE_MAX:
+                rows = connection.execute(_BRIEF, (at, now, size)).fetchall()
+                for row in rows:
+                    at = row[0]
+                    try:
+                        found.append(brief_of(row))
+                    except StorageError as problem:
+                        faults.append(problem.message)
+                if len(rows) < size:
+                    break
+            del found[size:]
+            return found, int(connection.execute(_COUNT_OPEN, (now,)).fetchone()[0]), faults
 
-        rows, total = await self._database.read(work)
-        found = []
-        for row in rows:
-            try:
-                found.append(brief_of(row))
-            except StorageError as problem:
-                log.warning("%s", problem.message)
-        return tuple(found), total
+        found, total, faults = await self._database.read(work)
+        for fault in faults:
+            log.warning("%s", fault)
+        return tuple(found), total, tuple(faults)
 
     async def waiting_refs(self) -> tuple[WaitingRef, ...]:
         def work(connection: sqlite3.Connection) -> tuple[WaitingRef, ...]:

@@ -22,6 +22,7 @@ RUNS = "runs"
 """Where questions of the kernel's runs come from; other sources are keys of folders."""
 CURSOR_CHARS_MAX = 600
 SUMMARY_CHARS_MAX = 160
+WARNINGS_MAX = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +87,8 @@ class Inbox:
     async def page(self, cursor: str | None, limit: int) -> InboxPage:
         """Raises ``InvalidInput`` for a foreign cursor and ``StorageError``."""
         place, now = _Place.read(cursor) if cursor else _Place(), self._clock.now()
-        rows, total = await self._decisions.waiting_after(place.row, limit + 1, now)
-        warnings: list[str] = []
+        rows, total, unreadable = await self._decisions.waiting_after(place.row, limit + 1, now)
+        warnings = list(unreadable[:WARNINGS_MAX])
         asked: list[FolderQuestion] = []
         for folder in self._folders:
             found, problems = await folder.waiting()
