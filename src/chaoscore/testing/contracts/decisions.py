@@ -66,6 +66,23 @@ class DecisionStoreContract(StoreContract):
         assert await world.stores.decisions.find_decision("DEC-none") is None
 
     @story
+    async def test_what_waits_is_listed_briefly_behind_a_place_without_what_ran_out_of_time(self, world: World) -> None:
+        claim = await world.claimed_run()
+        asked = [decision(world, f"DEC-{number}") for number in range(3)]
+        late = replace(decision(world, "DEC-late"), expires_at=world.clock.now())
+        changes = Changes((), asked=(asked[0], late, *asked[1:]), status="waiting-for-decision")
+        await world.stores.runs.release(claim, changes, ())
+        now = world.clock.now()
+        page, total, faults = await world.stores.decisions.waiting_after(0, 2, now)
+        assert [brief.id for brief in page] == ["DEC-0", "DEC-1"] and (total, faults) == (3, ())
+        rest, _, _ = await world.stores.decisions.waiting_after(page[-1].place, 2, now)
+        assert [brief.id for brief in rest] == ["DEC-2"]
+        first = page[0]
+        assert (first.title, first.digest) == (asked[0].question.title, asked[0].question_digest)
+        assert (first.capabilities, first.actions, first.mode) == (("test.noop",), 1, "human")
+        assert first.summary.startswith("text: größer")
+
+    @story
     async def test_an_answer_comes_with_its_grants_and_events_or_not_at_all(self, world: World) -> None:
         _, asked = await asking(world)
         done, grants = answered(world, asked)
