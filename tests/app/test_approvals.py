@@ -348,6 +348,19 @@ def test_a_word_that_was_refused_is_not_in_the_audit(tmp_path: Path) -> None:
     run(work())
 
 
+def test_a_policy_that_wants_a_person_by_now_takes_no_word_past_the_question(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with bench(tmp_path, approvalMode="caller") as b:
+            plan = await b.plan(step("s1", "test.explode"))
+            await b.execute(plan)
+            write_policy(tmp_path, approvalMode="human")
+            with pytest.raises(InvalidInput, match="human"):
+                await b.kernel.services.runs.resolve(ExecuteRequest(plan=plan), "s1", None, "happened", b.context())
+            assert len(await waiting(b)) == 1
+
+    run(work())
+
+
 def test_a_worker_goes_on_as_soon_as_somebody_answered_and_only_with_what_was_asked(tmp_path: Path) -> None:
     async def work() -> None:
         async with bench(tmp_path, requireConfirmationFor=[ASK]) as b, b.kernel.going_on():

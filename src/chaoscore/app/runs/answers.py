@@ -9,6 +9,7 @@ import asyncio
 import logging
 from dataclasses import replace
 
+from chaoscore.app.runs.asking import outcome_digest
 from chaoscore.app.runs.book import ExecuteRequest, RunBook, RunReport
 from chaoscore.app.runs.supervisor import Supervisor, resolved
 from chaoscore.app.tools import CallContext
@@ -27,11 +28,19 @@ class RunAnswers:
         self._supervisor = supervisor
 
     async def resolve(
-        self, request: ExecuteRequest, step: str, item: int | None, word: Event, context: CallContext
+        self,
+        request: ExecuteRequest,
+        step: str,
+        item: int | None,
+        word: Event,
+        context: CallContext,
+        *,
+        human: bool = False,
     ) -> RunReport:
         """A person's word on an unknown outcome: ``retry``, ``happened`` or ``give-up``. The run can then go on.
 
-        Raises ``IllegalTransition`` when the action's outcome is not unknown.
+        Where the policy wants a ``human``, or wanted one when it was asked, only the answer to the question counts.
+        Raises ``IllegalTransition`` when the action's outcome is not unknown, ``InvalidInput``.
         """
         book = self._book
         plan, run = await book.existing(request, context)
@@ -50,9 +59,11 @@ class RunAnswers:
                     raise NotFound(f"run {run.label!r} has recorded no action of step {where}", key="step")
                 ended = [d for d in run.decisions if d.kind == "outcome" and d.state == "waiting"]
                 ended = [d for d in ended if d.actions[0].key == found.key]
-                if any(d.mode == "human" for d in ended):
+                human = human and not _answered(run, found, word)
+                if human or any(d.mode == "human" for d in ended):
+                    which = f"decision {ended[0].id}" if ended else "the decision that chaoscore_execute makes of it"
                     raise InvalidInput(
-                        f"the policy's approvalMode is human: answer decision {ended[0].id} with the approver's PIN, "
+                        f"the policy's approvalMode is human: answer {which} with the approver's PIN, "
                         "with chaoscore decide or in the Decision Center",
                         key="approvalMode",
                     )
@@ -159,3 +170,9 @@ def _already(run: Run) -> str:
 
 def _reopened(run: Run) -> RunStatus | None:
     return None if run.status in RUN_FINISHED else "running"
+
+
+def _answered(run: Run, action: Action, word: Event) -> bool:
+    """Whether somebody answered the question about this outcome so."""
+    asked = outcome_digest(run.label, action)
+    return any(d.word == word and [a.digest for a in d.actions] == [asked] for d in run.decisions)

@@ -141,7 +141,8 @@ class RunService:
         self, request: ExecuteRequest, step: str, item: int | None, word: Event, context: CallContext
     ) -> RunReport:
         """See ``RunAnswers.resolve``."""
-        return await self._answers.resolve(request, step, item, word, context)
+        human = self._policy.policy().approval_mode == "human"
+        return await self._answers.resolve(request, step, item, word, context, human=human)
 
     async def cancel(self, request: ExecuteRequest, context: CallContext) -> RunReport:
         """See ``RunAnswers.cancel``."""
