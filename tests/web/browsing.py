@@ -141,6 +141,14 @@ class Served:
         self.process.terminate()
         self._ended()
 
+    def require_quiet(self) -> None:
+        """No page failed, and nothing that opens the door was written anywhere but to the operator."""
+        told = ("Decision Center: ", "  come in once, ", "  or with this token, ")
+        said = "".join(line for line in self.log if not line.startswith(told))
+        assert "failed unexpectedly" not in said and "Traceback" not in said, said
+        for secret in (self.token, self.link.partition("token=")[2], PIN):
+            assert secret and secret not in said
+
     def _ended(self) -> None:
         assert self.process is not None and self._reader is not None
         self.process.wait(PATIENCE_SECONDS)
@@ -350,6 +358,7 @@ def desk(directory: Path, browser: Browser, *, pin: bool = False, **policy: Json
             for opened in list(browser.contexts):
                 opened.close()
             served.stop()
+        served.require_quiet()
     finally:
         agent.close()
 
