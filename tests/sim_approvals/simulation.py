@@ -108,6 +108,7 @@ class Simulation:
             (8, self._execute),
             (9, self._person),
             (3, self._two_at_once),
+            (2, self._just_in_time),
             (4 if self.world.root is not None else 0, self._in_the_folder),
             (4, self._edit_policy),
             (3, self._pass_time),
@@ -293,6 +294,25 @@ class Simulation:
         process, options, door = self._process(), self._options(decision), self._door()
         return lambda: self._answer(process, decision, options, door)
 
+    async def _just_in_time(self) -> None:
+        """The policy asks no more, the run goes on, and in that moment somebody answers what was asked before."""
+        decision = await self._look(self._process())
+        if decision is None:
+            return
+        self._write_policy({**self._document(), "requireConfirmationFor": []})
+        plan, dice = self.auditor.runs[decision.run], self.dice
+        process, answering = self._process(), self._process()
+        options, door = self._options(decision, dice.choice(("none", "none", "all"))), self._door()
+
+        async def go_on() -> None:
+            await self._call(process, "chaoscore_execute", plan_id=plan, wait_seconds=45)
+
+        async def answer() -> None:
+            await self._answer(answering, decision, options, door)
+
+        work = ((go_on, 0.0), (answer, dice.choice((0.0, 0.005, 0.01, 0.02, 0.04, 0.06, 0.1))))
+        await asyncio.gather(*(self._attempt(one, after) for one, after in work))
+
     async def _in_the_folder(self) -> None:
         """Somebody answers with a file, or first changes the question that lies there."""
         root, dice = self.world.root, self.dice
@@ -335,8 +355,12 @@ class Simulation:
 
     # -- the operator and the machine --------------------------------------------------------------------------
 
-    def _write_policy(self) -> None:
-        document = some_policy(self.dice)
+    def _document(self) -> dict[str, Any]:
+        """The last policy that could be used."""
+        return next(e.document for e in reversed(self.policy.editions) if e.document is not None)
+
+    def _write_policy(self, document: dict[str, Any] | None = None) -> None:
+        document = document or some_policy(self.dice)
         self.policy.write(self.loop.turns, document)
         self.auditor.say(f"policy { ({k: v for k, v in document.items() if v and k != 'httpAllowedDomains'}) }")
 
