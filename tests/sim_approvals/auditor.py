@@ -316,6 +316,11 @@ class Auditor:
         course.intents.append(Intent(data["attempt"], data["digest"], self._now(), len(course.approvals)))
         course.state = "running"
 
+    def _answered_so(self, key: Key, word: str, attempt: int) -> bool:
+        """Whether a question about this attempt has that answer, which the run has not heard yet."""
+        asked = [a for a in self.asked.values() if a.kind == "outcome" and a.word == word]
+        return any((key, attempt) == (k, shown["attempt"]) for a in asked for k, shown in a.subjects.values())
+
     def _settled(self, key: Key, state: str, attempt: int) -> None:
         course = self.course(key)
         if state in ("denied", "skipped") and course.begun.get(attempt):
@@ -332,7 +337,9 @@ class Auditor:
             since = next((turn for said, turn in self.resolved if said == (*key, word)), None)
             if since is None:
                 self.wrong(f"{key} was resolved with {word}, and nobody said that")
-            elif all(edition.document is not None and edition.doors() for edition in self.policy.in_force(since)):
+            elif not self._answered_so(key, word, data["attempt"]) and all(
+                edition.document is not None and edition.doors() for edition in self.policy.in_force(since)
+            ):
                 self.wrong(f"{key} was resolved with {word} where only a person may answer")
         if name is not None:
             asked = self.asked[name]
