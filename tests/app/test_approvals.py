@@ -12,9 +12,10 @@ import pytest
 from chaoscore.app.approvals import Answer, AnswerDoor
 from chaoscore.app.runs.book import ExecuteRequest
 from chaoscore.domain.approval import DENY, DENY_ALL, RunDecision
-from chaoscore.domain.errors import ChaosError, Conflict, InvalidInput, PinRefused
+from chaoscore.domain.errors import ChaosError, Conflict, InvalidInput, NotFound, PinRefused
 from chaoscore.domain.interaction.response import Choice
 from chaoscore.domain.json import Json, JsonObject
+from chaoscore.domain.principal import Principal
 from chaoscore.testing.fakes import FakeClock
 from tests.app.harness import Bench, bench, run, step, until, write_policy
 
@@ -443,5 +444,23 @@ def test_every_grant_names_its_decision_and_the_audit_tells_who_answered(tmp_pat
             assert (answered["approver"], answered["door"]) == ("ada", "terminal")
             assert answered["approved"] == [grant["digest"]] and grant["decision"] == decision.id
             assert (await b.kernel.stores.audit.verify()).fault is None
+
+    run(work())
+
+
+def test_a_question_of_somebody_else_reads_like_one_that_is_not_there_and_nothing_shows_a_key(tmp_path: Path) -> None:
+    key = "sk-proj-Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6"
+
+    async def work() -> None:
+        async with bench(tmp_path, requireConfirmationFor=[ASK]) as b:
+            await b.execute(await b.plan(step("s1", ASK, {"text": "x"})))
+            (decision,) = await waiting(b)
+            stranger = replace(b.context(), principal=Principal("anonymous", "anonymous"))
+            told: list[str] = []
+            for name in (decision.id, decision.id[:-1] + "0", key):
+                with pytest.raises(NotFound) as missing:
+                    await b.kernel.resources.read(f"chaos://decisions/{name}", stranger)
+                told.append(str(missing.value).replace(name, "X"))
+            assert told[0] == told[1] and key not in told[2]
 
     run(work())

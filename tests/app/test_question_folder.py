@@ -281,3 +281,27 @@ def test_other_peoples_files_around_a_question_are_left_alone(tmp_path: Path) ->
             assert response.read_text("utf-8") == "{ not json"
 
     run(work())
+
+
+def test_no_file_of_a_question_holds_a_key_that_the_plan_or_the_answer_holds(tmp_path: Path) -> None:
+    root, key = tmp_path / "interactions", "sk-proj-Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6"
+
+    async def work() -> None:
+        async with bench(tmp_path, root=root, requireConfirmationFor=[ASK]) as b:
+            plan = await b.plan(step("s1", ASK, {"text": key}, why=f"because {key}"))
+            await b.execute(plan)
+            decision = await one_waiting(b)
+            assert key not in repr(decision)
+            given = Choice("approve", (), None, f"I know {key}")
+            await b.kernel.services.approvals.answer(
+                Answer(decision.id, given, decision.question_digest, "web", f"web:{key}")
+            )
+            assert (await b.execute(plan))["status"] == "ACHIEVED"
+            answered = decision_file(root, decision).parent / "response.json"
+            await until(answered.exists)
+            assert b.world.effects() == [key], "what runs is what the plan says"
+
+    run(work())
+    written = [path for path in root.rglob("*") if path.is_file()]
+    assert any(path.name == "response.json" for path in written)
+    assert [path for path in written if key in path.read_text("utf-8")] == []

@@ -12,6 +12,10 @@ import time
 from pathlib import Path
 from typing import IO, Any
 
+import pytest
+
+from chaoscore.domain.action import Event
+from chaoscore.domain.errors import InvalidInput
 from chaoscore.domain.json import JsonObject
 from tests.app.harness import bench, run, step, until, write_policy
 
@@ -119,6 +123,26 @@ def test_an_approval_is_used_once_even_when_its_effect_was_cut_off(tmp_path: Pat
             await b.kernel.services.runs.resolve(ExecuteRequest(plan=plan), "s1", None, "retry", b.context())
             assert (await b.execute(plan))["status"] == "WAITING_FOR_APPROVAL"
             assert b.world.effects() == ["begin a"]
+
+    run(work())
+
+
+def test_where_a_person_is_wanted_nobody_says_what_became_of_it_before_the_person_was_asked(tmp_path: Path) -> None:
+    write_policy(tmp_path, approvalMode="human")
+    plan = killed_in_the_middle(tmp_path, step("s1", "test.hold", {"text": "a"}), line="begin a")
+
+    async def work() -> None:
+        from chaoscore.app.runs.book import ExecuteRequest
+
+        async with bench(tmp_path) as b:
+            words: tuple[Event, ...] = ("happened", "retry", "give-up")
+            for word in words:
+                with pytest.raises(InvalidInput, match="approvalMode is human"):
+                    await b.kernel.services.runs.resolve(ExecuteRequest(plan=plan), "s1", None, word, b.context())
+            kinds = [event["kind"] for _, event in await b.kernel.stores.audit.tail(None, None, 50, None)]
+            assert "outcome-resolved" not in kinds
+            assert (await b.execute(plan))["status"] == "NEEDS_ATTENTION"
+            assert len((await b.kernel.services.approvals.waiting(None))[0]) == 1
 
     run(work())
 

@@ -133,3 +133,10 @@ def test_hostile_text_takes_time_in_proportion_to_its_length(text: str) -> None:
 
     eighth = cpu_seconds(text[: len(text) // 8])
     assert cpu_seconds(text) < 30 * max(eighth, 0.002)
+
+
+def test_a_key_goes_as_messages_and_addresses_write_it() -> None:
+    key = "a+b/c=d\\e'f\"g<h>"
+    redactor = Redactor([key])
+    for text in (f"there is no run for {key!r}", f"/one?key={quote(key)}", f"/one?key={quote(key, safe='')}"):
+        assert REDACTED in redactor.text(text) and "b/c" not in redactor.text(text)

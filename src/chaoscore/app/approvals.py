@@ -116,7 +116,10 @@ class Approvals:
         if run.status in RUN_FINISHED:
             raise Conflict(f"run {run.label!r} has ended: {run.status}; nothing waits for this answer", run=run.label)
         now = book.clock.now()
-        response = RunResponse(options, answer.choice.rationale, answer.door, answer.approver, now)
+        # The response leaves through every door and lies in the folder: no secret, whatever a person typed (law 10).
+        text, why = book.redactor.text, answer.choice.rationale
+        approver = text(answer.approver)
+        response = RunResponse(options, None if why is None else text(why), answer.door, approver, now)
         answered = decision.answered(response)
         grants = [
             Grant(
@@ -124,7 +127,7 @@ class Approvals:
                 run.label,
                 action.digest,
                 answer.door,
-                answer.approver,
+                approver,
                 now,
                 now + book.limits.grant_seconds,
                 decision=decision.id,

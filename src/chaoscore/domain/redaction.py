@@ -54,7 +54,8 @@ class Redactor:
         for secret in secrets:
             value = (secret or "").strip()
             if len(value) >= SECRET_CHARS_MIN:
-                forms.update((value, json.dumps(value)[1:-1], quote(value, safe="", errors="replace")))
+                forms.update((value, json.dumps(value)[1:-1], repr(value)[1:-1]))
+                forms.update((quote(value, safe="", errors="replace"), quote(value, errors="replace")))
         self._known = tuple(sorted(forms, key=lambda form: (-len(form), form)))
 
     def __repr__(self) -> str:

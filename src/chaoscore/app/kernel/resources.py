@@ -73,7 +73,11 @@ class KernelResources:
 
     async def read(self, uri: str, context: CallContext) -> ResourceContent:
         """Raises ``NotFound`` for what is not there and for what is somebody else's, alike."""
-        body = self._redactor.json(await self._body(uri, context))
+        try:
+            body = self._redactor.json(await self._body(uri, context))
+        except NotFound:
+            shown = self._redactor.text(uri)[:200]
+            raise NotFound(f"there is nothing at {shown!r}; resources/list shows what there is", key="uri") from None
         return ResourceContent(MIME_TYPE, json.dumps(body, ensure_ascii=False, indent=2), uri)
 
     async def _body(self, uri: str, context: CallContext) -> Json:
@@ -93,7 +97,7 @@ class KernelResources:
             # An anonymous caller's credential is the run's id; a decision's is not one.
             if run is not None and run.owner == context.principal.key and not context.principal.is_anonymous:
                 return decision_json(decision)
-        raise NotFound(f"there is nothing at {uri[:200]!r}; resources/list shows what there is", key="uri")
+        raise NotFound("there is nothing at this uri", key="uri")
 
     # -- watching --------------------------------------------------------------------------------------------
 

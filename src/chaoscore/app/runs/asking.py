@@ -150,13 +150,14 @@ class Asking:
             risk=capability.risk if capability is not None else "high",
             description=capability.description if capability is not None else "",
             effects=_effects(capability),
-            why=step.why,
+            why=redactor.text(step.why),
             arguments=redactor.json(arguments),
             verdict=verdict.to_json(),
             sources=_sources(plan, step_id, registry),
         )
         definition = registry.definition_digest(step.capability) if step.capability in registry else ""
-        return {**shown, "attempt": attempt, "definition": definition}
+        sources = redactor.json(shown["sources"])
+        return {**shown, "sources": sources, "attempt": attempt, "definition": definition}
 
     # -- the questions ---------------------------------------------------------------------------------------
 
