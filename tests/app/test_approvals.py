@@ -464,3 +464,23 @@ def test_a_question_of_somebody_else_reads_like_one_that_is_not_there_and_nothin
             assert told[0] == told[1] and key not in told[2]
 
     run(work())
+
+
+def test_a_no_to_one_item_of_a_fan_out_stops_no_other_item_that_was_approved(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with bench(tmp_path, requireConfirmationFor=[ASK]) as b:
+            each: JsonObject = {"$from": "s1", "path": "/value", "max": 60}
+            plan = await b.plan(
+                step("s1", "test.give", {"value": [f"item {n}" for n in range(60)]}),
+                step("s2", ASK, {"text": {"$item": ""}}, for_each=each),
+            )
+            await b.execute(plan)
+            first, second = await waiting(b)
+            await answer(b, first, *first.question.option_ids[1:-1])
+            await b.execute(plan)
+            await answer(b, second, *second.question.option_ids[:-1])
+            done = await b.execute(plan)
+            assert sorted(b.world.effects()) == sorted(f"item {n}" for n in range(1, 60))
+            assert done["data"]["steps"][1]["state"] == "denied"
+
+    run(work())

@@ -312,8 +312,11 @@ class RunState:
             yield Settle(step, None, "fail", self._item_fault(step))
             return
         recorded = self._actions[step.id]
+        failed: Action | None = None
         if step.on_error == "stop" and recorded.count("failed", "denied"):
-            failed = next(a for a in recorded if a.state in ("failed", "denied"))
+            # A person's no is for its item alone: others may be approved already.
+            failed = next((a for a in recorded if a.state in ("failed", "denied") and not _by_person(a)), None)
+        if failed is not None:
             error = ActionError(RUN_STOPPED, f"item {failed.item} did not succeed")
             for key in self._skippable(step):
                 if (step.id, key) not in busy:
@@ -473,7 +476,7 @@ def _stops(view: StepView) -> bool:
     return view.state in ("failed", "denied") and view.step.on_error == "stop" and not _by_person(view)
 
 
-def _by_person(view: StepView) -> bool:
+def _by_person(view: StepView | Action) -> bool:
     return view.state == "denied" and view.error is not None and view.error.code in (DENIED_BY_PERSON, APPROVAL_EXPIRED)
 
 
