@@ -103,12 +103,16 @@ def renamed(pattern: RunDecision, run: str, number: int) -> RunDecision:
     return replace(pattern, id=name, run=run, question=question, question_digest=question.digest())
 
 
+def server_command() -> list[str]:
+    return [sys.executable, "-m", "chaoscore.cli", "serve", "--http", "--port", "0"]
+
+
 @contextmanager
 def server(directory: Path) -> Iterator[tuple[int, float]]:
     """A real server; its pid and how long it took until it answered ``/health``."""
     began = time.perf_counter()
     process = subprocess.Popen(
-        [sys.executable, "-m", "chaoscore.cli", "serve", "--http", "--port", "0"],
+        server_command(),
         env=environment(directory),
         cwd=directory,
         stdout=subprocess.DEVNULL,

@@ -267,6 +267,21 @@ def test_history_audit_policy_and_memory_answer_questions(human: Desk) -> None:
         expect(page.get_by_role("main")).to_contain_text(words)
 
 
+def test_what_a_person_unfolded_stays_unfolded_when_the_page_renews_itself(human: Desk) -> None:
+    decision, path = human.agent.waiting_run("unfolded")
+    page = human.go(human.decision(decision))
+    page.get_by_role("definition").get_by_role("link").click()
+    page.get_by_text("Verdict and arguments").click()
+    expect(page.locator("#actions-keep")).to_have_attribute("open", "")
+    helper = human.other()
+    answer(human.go(human.decision(decision), helper), "Approve: run it once")
+    expect(page.locator("#run")).to_contain_text("completed")
+    expect(page.locator("#actions-keep")).to_have_attribute("open", "")
+    expect(page.locator("#actions-keep")).to_contain_text("succeeded")
+    holds(path, "unfolded", page)
+    helper.context.close()
+
+
 def test_when_the_server_dies_the_page_says_so_and_works_again_after_signing_in(human: Desk) -> None:
     decision, path = human.agent.waiting_run("after the crash")
     page = human.go(human.decision(decision))
