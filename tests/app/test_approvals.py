@@ -484,3 +484,19 @@ def test_a_no_to_one_item_of_a_fan_out_stops_no_other_item_that_was_approved(tmp
             assert done["data"]["steps"][1]["state"] == "denied"
 
     run(work())
+
+
+def test_a_worker_that_is_poked_in_the_moment_it_is_told_to_stop_stops(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with bench(tmp_path) as b:
+            for turns in range(6):
+                going = asyncio.create_task(b.kernel.worker.run())
+                await asyncio.sleep(0.02)
+                b.kernel.worker.poke()
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                going.cancel()
+                done, _ = await asyncio.wait({going}, timeout=1.0)
+                assert done, f"it goes on when it is stopped {turns} turns after a poke"
+
+    run(work())

@@ -62,7 +62,9 @@ class Worker:
                     seen, looked = current, now
                     await self._look()
                 try:
-                    await asyncio.wait_for(self._poke.wait(), POLL_SECONDS)
+                    # Not wait_for: before Python 3.12 it swallows a cancellation that comes together with a poke.
+                    async with asyncio.timeout(POLL_SECONDS):
+                        await self._poke.wait()
                 except TimeoutError:
                     continue
         finally:
