@@ -462,6 +462,6 @@ def simulate(seed: int, folder: Path, steps: int = STEPS) -> list[str]:
             auditor.check()
     except (Wrong, Stuck) as wrong:
         raise Wrong("\n".join([str(wrong), *auditor.log])) from wrong
-    except Exception as wrong:
+    except (Exception, asyncio.CancelledError) as wrong:
         raise Wrong("\n".join([f"it ended with {wrong!r}", *auditor.log])) from wrong
     return auditor.log

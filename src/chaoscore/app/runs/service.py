@@ -77,7 +77,7 @@ class RunService:
             active.waiters -= 1
             if stop_listening is not None:
                 stop_listening()
-        if done:
+        if done and not active.task.cancelled():  # it is cut where this process ends, and goes on with the next one
             active.task.result()
         notes = tuple(active.driver.notes)
         if request.confirmed and self._policy.policy().approval_mode == "human":
@@ -105,7 +105,8 @@ class RunService:
                 await asyncio.wait({active.task})
             finally:
                 active.waiters -= 1
-            active.task.result()
+            if not active.task.cancelled():
+                active.task.result()
         return (await self._book.reload(label)).status
 
     def _confirmed(
