@@ -56,7 +56,8 @@ document.addEventListener("securitypolicyviolation", (event) => console.error(
 
 def found_browser() -> str:
     """Where Chromium is. Skips when there is none, naming what is missing."""
-    found = subprocess.run(["bash", str(ROOT / "scripts" / "browser")], capture_output=True, text=True, check=False)
+    command = ["bash", str(ROOT / "scripts" / "browser"), "find"]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
     if found.returncode == 3:
         pytest.skip(f"no browser: {found.stderr.strip()}")
     assert found.returncode == 0, found.stderr
