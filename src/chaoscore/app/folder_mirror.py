@@ -105,7 +105,8 @@ class FolderMirror:
     async def close(self, grace_seconds: float) -> None:
         """Let what is queued be written, then close the stores."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._idle.wait(), grace_seconds)
+            async with asyncio.timeout(grace_seconds):
+                await self._idle.wait()
         for store in self._stores.values():
             await store.close()
 

@@ -50,7 +50,8 @@ async def open_wire(
             try:
                 yield FdWire(reader, writer, limits.message_bytes_max, lone_surrogates)
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(writer.drain(), limits.flush_seconds)
+                    async with asyncio.timeout(limits.flush_seconds):
+                        await writer.drain()
             finally:
                 reader.end()
                 writer.close()

@@ -124,7 +124,8 @@ class Lane(Generic[W]):
         self._ended = (loop, ended)
         self._queue.put(None)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.shield(ended), CLOSE_SECONDS)
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await asyncio.shield(ended)
             thread.join(CLOSE_SECONDS)  # nothing is left for it to do
 
     # -- in the thread ---------------------------------------------------------------------------------------
