@@ -191,8 +191,7 @@ class StdioSession:
             raise anyio.EndOfStream
         self._changed.clear()
         with suppress(TimeoutError):
-            async with asyncio.timeout(left):  # wait_for loses a cancellation that comes with the change
-                await self._changed.wait()
+            await asyncio.wait_for(self._changed.wait(), left)
 
     def _forget_cancelled(self, message: JSONRPCNotification) -> None:
         """A cancelled request is never answered."""
