@@ -8,7 +8,6 @@ start. One per process; ``question_folder`` says what is written.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -58,6 +57,7 @@ class FolderMirror:
         self._work = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
+        self._writing: asyncio.Task[None] | None = None
         self._tokens: dict[str, str] = {}
         self._told: dict[str, str] = {}
 
@@ -85,6 +85,7 @@ class FolderMirror:
 
     async def run(self) -> None:
         """Write what was queued, until cancelled."""
+        self._writing = asyncio.current_task()
         while True:
             await self._work.wait()
             self._work.clear()
@@ -103,10 +104,11 @@ class FolderMirror:
             await self.collect()
 
     async def close(self, grace_seconds: float) -> None:
-        """Let what is queued be written, then close the stores."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(grace_seconds):
-                await self._idle.wait()
+        """Let what is queued be written, as long as anybody writes it, then close the stores."""
+        if self._writing is not None and not self._writing.done():
+            idle = asyncio.ensure_future(self._idle.wait())
+            await asyncio.wait({idle, self._writing}, timeout=grace_seconds, return_when=asyncio.FIRST_COMPLETED)
+            idle.cancel()
         for store in self._stores.values():
             await store.close()
 

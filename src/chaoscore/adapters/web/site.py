@@ -23,7 +23,7 @@ from chaoscore.adapters.web.access import Access, TooManyTries, matches
 from chaoscore.adapters.web.drawing import HERE, Drawing
 from chaoscore.adapters.web.events import EventStream
 from chaoscore.adapters.web.forms import BadForm, Form, read_form
-from chaoscore.adapters.web.visit import Handler, Visit
+from chaoscore.adapters.web.visit import PageHandler, Visit
 from chaoscore.app.center import Center
 from chaoscore.domain.errors import ChaosError
 
@@ -105,7 +105,7 @@ class CenterSite:
     # -- routes ----------------------------------------------------------------------------------------------
 
     def _routes(self) -> Sequence[BaseRoute]:
-        gets: dict[str, Handler] = {
+        gets: dict[str, PageHandler] = {
             "/": decisions.inbox,
             "/together": decisions.together,
             "/decisions/{source}/{id}": decisions.one,
@@ -118,7 +118,7 @@ class CenterSite:
             "/memory": rules.memory,
             "/memory/one": rules.one_memory,
         }
-        posts: dict[str, Handler] = {
+        posts: dict[str, PageHandler] = {
             "/together": decisions.answer_together,
             "/decisions/{source}/{id}": decisions.answer,
             "/runs/{label}/cancel": runs.cancel,
@@ -135,7 +135,7 @@ class CenterSite:
             Route("/{path:path}", self._visited(decisions.nowhere), methods=["GET", "POST"]),
         ]
 
-    def _visited(self, handler: Handler) -> Callable[[Request], object]:
+    def _visited(self, handler: PageHandler) -> Callable[[Request], object]:
         async def handle(request: Request) -> Response:
             try:
                 return await self._visit(request, handler)
@@ -149,7 +149,7 @@ class CenterSite:
 
         return handle
 
-    async def _visit(self, request: Request, handler: Handler) -> Response:
+    async def _visit(self, request: Request, handler: PageHandler) -> Response:
         posting = request.method == "POST"
         if posting:
             self._require_own_page(request)

@@ -61,4 +61,4 @@ class Visit:
         return RedirectResponse(f"{self.base}{quote(path, safe='/-_.~:')}{more}", 303)
 
 
-Handler = Callable[[Visit], Awaitable[Response]]
+PageHandler = Callable[[Visit], Awaitable[Response]]

@@ -36,6 +36,14 @@
   const LIVE = { headers: { "X-Live": "1" }, credentials: "same-origin" };
   const SIGNED_OUT = "You are signed out; load the page to sign in again.";
 
+  // A link that is replaced while it is being pressed would not be followed.
+  let pressed = false;
+  document.addEventListener("pointerdown", () => { pressed = true; });
+  for (const name of ["pointerup", "pointercancel"]) document.addEventListener(name, () => { pressed = false; });
+  const released = async () => {
+    for (let look = 0; pressed && look < 40; look++) await new Promise((done) => setTimeout(done, 50));
+  };
+
   // What a person did to the old part of the page is kept: ticks, open folds, the focus.
   const replace = (old, fresh) => {
     for (const box of old.querySelectorAll("input[type=checkbox]:checked")) {
@@ -69,6 +77,7 @@
       if (answer.status === 401) { say(SIGNED_OUT); source?.close(); return; }
       if (!answer.ok) { say("This page cannot be shown any more; load it again."); shown = aim; return; }
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      await released();
       for (const old of document.querySelectorAll("[data-region][id]")) {
         const fresh = page.getElementById(old.id);
         if (fresh && fresh.outerHTML !== old.outerHTML) replace(old, document.importNode(fresh, true));
