@@ -282,6 +282,18 @@ def test_what_a_person_unfolded_stays_unfolded_when_the_page_renews_itself(human
     helper.context.close()
 
 
+def test_a_link_that_is_being_pressed_while_the_page_renews_itself_is_followed(human: Desk) -> None:
+    first, _ = human.agent.waiting_run("pressed")
+    page = human.go("/")
+    expect(page.locator("#live-state")).to_have_text("Live.")
+    page.locator(f'a.title[href$="{first}"]').hover()
+    page.mouse.down()
+    with page.expect_response(lambda answer: answer.url.endswith("/center/") and answer.ok):
+        human.agent.waiting_run("meanwhile")
+    page.mouse.up()
+    page.wait_for_url(f"**{first}")
+
+
 def test_when_the_server_dies_the_page_says_so_and_works_again_after_signing_in(human: Desk) -> None:
     decision, path = human.agent.waiting_run("after the crash")
     page = human.go(human.decision(decision))
