@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import random
 import shutil
 import sqlite3
+import threading
 import time
 from pathlib import Path
 
@@ -57,14 +59,14 @@ class Ticking:
         return self.now
 
 
-class Stopping:
-    """Monotonic time that stops after six seconds: no look through everything comes due."""
+class Hurrying:
+    """Monotonic time, thrice as fast until it stops just before a look through everything comes due."""
 
-    now = 0.0
+    def __init__(self) -> None:
+        self._began = time.monotonic()
 
     def __call__(self) -> float:
-        self.now = min(self.now + 0.5, 6.0)
-        return self.now
+        return min(3 * (time.monotonic() - self._began), 59.0)
 
 
 def names(root: Path) -> tuple[list[str], list[str]]:
@@ -257,7 +259,7 @@ def a_large_folder(tmp_path: Path, decisions: int) -> Bench:
 
 def make_in_silence(root: Path, name: str) -> None:
     """A decision whose writer died before its audit line."""
-    waiting = next(path for path in root.glob("decisions/DEC-2030*/decision.json"))
+    waiting = next(path for path in root.glob("decisions/DEC-2030-*/decision.json"))
     (root / f"decisions/{name}").mkdir()
     (root / f"decisions/{name}/decision.json").write_text(waiting.read_text().replace(waiting.parent.name, name))
 
@@ -268,9 +270,9 @@ def record(root: Path, run: str) -> None:
         file.write(json.dumps({"commandRunId": run, "decisionId": None}) + "\n")
 
 
-def test_a_decision_made_in_silence_among_thousands_is_found_where_links_are_not_counted(tmp_path: Path) -> None:
-    bench = a_large_folder(tmp_path, 5_100)
-    catalog = SqliteCatalog(Folder(bench.root, LinksUncounted(), 1 << 20), tmp_path / "cache", Stopping())
+def found_among_thousands(place: Path, ops: FileOps) -> None:
+    bench = a_large_folder(place, 5_100)
+    catalog = SqliteCatalog(Folder(bench.root, ops, 1 << 20), place / "cache", Hurrying())
     catalog.prepare()
     catalog.refresh()
     make_in_silence(bench.root, "DEC-silent")
@@ -280,6 +282,28 @@ def test_a_decision_made_in_silence_among_thousands_is_found_where_links_are_not
         record(bench.root, "RUN-1")
         catalog.refresh()
     catalog.close()
+
+
+def test_a_decision_made_in_silence_among_thousands_is_found_where_links_are_not_counted(tmp_path: Path) -> None:
+    found_among_thousands(tmp_path, LinksUncounted())
+
+
+class FirstLookFails(LinksUncounted):
+    """The first time that a thread goes through the decisions, the disk refuses."""
+
+    refused = False
+
+    def scan(self, path: str) -> list[tuple[str, bool]]:
+        if not self.refused and threading.current_thread() is not threading.main_thread():
+            self.refused = True
+            raise OSError(errno.EIO, "input/output error")
+        return super().scan(path)
+
+
+def test_a_look_in_the_background_that_fails_is_made_again(tmp_path: Path) -> None:
+    ops = FirstLookFails()
+    found_among_thousands(tmp_path, ops)
+    assert ops.refused
 
 
 class CountedReads(FileOps):

@@ -221,26 +221,30 @@ class SqliteCatalog:
     def _look_sometimes(self, db: IndexDb, soon: bool = False) -> None:
         """A finished document edited in place gives no signal: look through the folder now and then."""
         now = self._monotonic()
-        if self._unlisted and now - self._listed_at >= _BACKGROUND_SECONDS and self._start(db, self._new_decisions):
-            self._unlisted, self._listed_at = False, now
+        if self._unlisted and now - self._listed_at >= _BACKGROUND_SECONDS and self._may_start():
+            self._unlisted, self._listed_at = False, now  # before the look, which says so when it failed
+            self._start(db, self._new_decisions)
         if now - self._looked_at < (_BACKGROUND_SECONDS if soon else _VERIFY_SECONDS):
             return
         if db.count(*_KINDS) <= _SMALL_ROWS:
             self._looked_at = now
             with db.transaction():
                 self._verify(db, _KINDS)
-        elif self._start(db, self._all_differences):
+        elif self._may_start():
             self._looked_at = now
+            self._start(db, self._all_differences)
 
-    def _start(self, db: IndexDb, look: Look) -> bool:
-        """Look in a thread, unless one does, or must rest so that looking stays below a twentieth of a core."""
-        if self._monotonic() < self._rest_until or (self._looking is not None and self._looking.is_alive()):
+    def _may_start(self) -> bool:
+        """No while a thread looks, or must rest so that looking stays below a twentieth of a core."""
+        if self._looking is not None and self._looking.is_alive():
             return False
+        return self._monotonic() >= self._rest_until
+
+    def _start(self, db: IndexDb, look: Look) -> None:
         self._looking = threading.Thread(
             target=self._look_apart, args=(db.path, look), name="interactions-look", daemon=True
         )
         self._looking.start()
-        return True
 
     def _look_apart(self, path: Path, look: Look) -> None:
         began = self._monotonic()
