@@ -28,7 +28,10 @@ settings.load_profile("default")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Campaigns run only when ``-m`` names them."""
+    """Campaigns run only when ``-m`` names them, and as long as they need."""
+    for item in items:
+        if item.get_closest_marker("campaign"):
+            item.add_marker(pytest.mark.timeout(0))
     if "campaign" in (config.option.markexpr or ""):
         return
     left_out = [item for item in items if item.get_closest_marker("campaign")]
