@@ -183,6 +183,36 @@ def test_a_response_that_does_not_fit_is_reported_kept_and_replaceable(place: Pl
     place.tell(story)
 
 
+def test_a_response_with_a_key_twice_is_no_answer_and_is_kept(place: Place) -> None:
+    async def story(service: InteractionService) -> None:
+        decision = await prepared(service, "begin", "ask")
+        path = place.root / f"decisions/{decision}/response.json"
+        left = left_behind(decision)
+        twice = left.replace('"selectedOptionId": "b"', '"selectedOptionId": "a", "selectedOptionId": "b"')
+        assert twice != left
+        path.write_text(twice)
+        read = await service.decision_response(decision)
+        assert read.status == "NO_RESPONSE_YET"
+        assert any("response.json" in warning and "key twice" in warning for warning in read.warnings), read.warnings
+        assert document(place.root, "sessions/RUN-1.json")["state"] == "waiting-for-decision"  # type: ignore[index]
+        assert path.read_text() == twice
+
+    place.tell(story)
+
+
+def test_a_question_with_a_key_twice_cannot_be_answered(place: Place) -> None:
+    async def story(service: InteractionService) -> None:
+        decision = await prepared(service, "begin", "ask")
+        path = place.root / f"decisions/{decision}/decision.json"
+        twice = path.read_text().replace('"title": "Pick"', '"title": "Something else", "title": "Pick"')
+        path.write_text(twice)
+        refused = await answer(service, decision)
+        assert refused.status == "MALFORMED_STATE" and "key twice" in refused.message
+        assert path.read_text() == twice
+
+    place.tell(story)
+
+
 def test_an_answer_given_to_another_version_of_the_question_is_refused(place: Place) -> None:
     async def story(service: InteractionService) -> None:
         decision = await prepared(service, "begin", "ask")

@@ -28,6 +28,26 @@ class MissingPath(LookupError):
     """A pointer that leads nowhere in a value."""
 
 
+class DuplicateKey(ValueError):
+    """An object of a JSON text has a key twice: readers differ in which value counts, so none may."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"the key {brief(key)} stands twice in one object")
+        self.key = key
+
+
+def unique_keys(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    """An ``object_pairs_hook`` for the standard reader. Raises ``DuplicateKey``."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise DuplicateKey(key)
+            seen.add(key)
+    return made
+
+
 def is_object(value: object) -> TypeGuard[JsonObject]:
     return isinstance(value, Mapping)
 

@@ -14,7 +14,17 @@ from difflib import get_close_matches
 from typing import cast
 
 from chaoscore.domain.errors import PolicyInvalid
-from chaoscore.domain.json import Json, JsonObject, brief, digest, is_array, is_object, type_name
+from chaoscore.domain.json import (
+    DuplicateKey,
+    Json,
+    JsonObject,
+    brief,
+    digest,
+    is_array,
+    is_object,
+    type_name,
+    unique_keys,
+)
 from chaoscore.domain.policy.hosts import ascii_host, is_address, split_port
 from chaoscore.domain.policy.model import DEFAULT_DOORS, DOORS, ApprovalMode, Door, Policy
 
@@ -238,29 +248,21 @@ def _decode(data: bytes, file: str) -> Json:
     except UnicodeDecodeError as error:
         raise _unreadable(file, f"is not UTF-8: byte {error.start} cannot be read") from None
     try:
-        return cast("Json", json.loads(text, object_pairs_hook=_no_duplicates, parse_constant=_no_constant))
+        return cast("Json", json.loads(text, object_pairs_hook=unique_keys, parse_constant=_no_constant))
     except json.JSONDecodeError as error:
         place = f"line {error.lineno} column {error.colno}"
         raise _unreadable(file, f"is not JSON: {error.msg.lower()} at {place}") from None
+    except DuplicateKey as error:
+        what = f"the key {brief(error.key)} stands there twice; remove one of them"
+        raise PolicyInvalid(f"{file}: {what}", file=file, key=error.key) from None
     except _Refused as error:
-        raise PolicyInvalid(f"{file}: {error}", file=file, key=error.key) from None
+        raise PolicyInvalid(f"{file}: {error}", file=file, key="") from None
     except (ValueError, RecursionError):
         raise _unreadable(file, "is not a policy: it holds a number too long or is nested too deeply") from None
 
 
 class _Refused(Exception):
-    def __init__(self, message: str, key: str = "") -> None:
-        super().__init__(message)
-        self.key = key
-
-
-def _no_duplicates(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
-    found: dict[str, Json] = {}
-    for key, value in pairs:
-        if key in found:
-            raise _Refused(f"the key {brief(key)} stands there twice; remove one of them", key)
-        found[key] = value
-    return found
+    """A number that JSON does not know."""
 
 
 def _no_constant(name: str) -> Json:

@@ -61,8 +61,10 @@ class Folder:
         return None if data is None else self.parse(relative, data)
 
     def parse(self, relative: str, data: bytes) -> Json:
+        """Raises ``MalformedState``: in a question or an answer also for a key that stands twice, because its readers
+        would differ in what was asked or answered."""
         try:
-            return loads(data)
+            return loads(data, unique=relative.startswith("decisions/"))
         except NotJson as error:
             raise malformed(relative, str(error)) from None
 
