@@ -8,8 +8,9 @@ been recorded, asks the policy again at the moment of the effect, and runs the h
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 
 from chaoscore.app.capabilities import Registry
 from chaoscore.app.ports import Clock, HandlerContext, Handlers, PolicySource
@@ -23,6 +24,10 @@ from chaoscore.domain.policy.model import Question, Verdict
 from chaoscore.domain.references import find_references
 from chaoscore.domain.run import CHECK_FAILED, Propose
 from chaoscore.domain.schema import schema_faults
+
+Checks = Callable[[Json], ActionError | None]
+CANCEL_SECONDS = 1.0
+"""How long a handler that was cancelled for being late may take to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +56,87 @@ class Admission:
 class Outcome:
     """How an effect ended: ``succeed``, ``fail`` (it did not happen, or repeating it does no harm), or ``lose``.
 
-    ``late`` resolves when an effect that outlived its deadline ends after all; its result is evidence only.
+    ``late`` resolves when an effect that outlived its deadline ends after all; its result is evidence only. ``size`` is
+    the output's in UTF-8 bytes of JSON text, 0 where there is none.
     """
 
     event: Event
     output: Json = None
     error: ActionError | None = None
+    size: int = 0
     late: asyncio.Task[Json] | None = None
+
+
+class _Effect:
+    """A handler at work: how it ended is told once, when it ends or when its time is up, whichever comes first.
+
+    One task and no other: each costs rounds of the event loop, and there is an effect in every step.
+    """
+
+    __slots__ = ("_error", "_judge", "_may_repeat", "_outcome", "_task", "_tell", "_timer", "_work")
+
+    def __init__(
+        self,
+        work: Awaitable[Json],
+        outcome: asyncio.Future[Outcome],
+        seconds: float,
+        may_repeat: bool,
+        judge: Callable[[Json, BaseException | None], Outcome],
+        tell: Callable[[], None] | None,
+    ) -> None:
+        loop = outcome.get_loop()
+        self._work = work
+        self._outcome = outcome
+        self._may_repeat = may_repeat
+        self._judge = judge
+        self._tell = tell
+        self._error: ActionError | None = None
+        self._timer = loop.call_later(seconds, self._overdue, seconds)
+        self._task = loop.create_task(self._run())
+        self._task.add_done_callback(self._ended)
+
+    async def _run(self) -> Json:
+        try:
+            output = await self._work
+        except GeneratorExit:  # the loop has ended, and with it everybody who could be told
+            raise
+        except BaseException as error:
+            self._settle(None, error)
+            raise
+        self._settle(output, None)
+        return output
+
+    def _settle(self, output: Json, error: BaseException | None) -> None:
+        self._timer.cancel()
+        if self._outcome.done():
+            return
+        try:
+            outcome = self._judge(output, error) if self._error is None else Outcome("fail", error=self._error)
+        except BaseException as fault:  # raised here it would reach nobody, and the run would wait for ever
+            self._outcome.set_exception(fault)
+        else:
+            self._outcome.set_result(outcome)
+        if self._tell is not None:
+            self._tell()
+
+    def _ended(self, task: asyncio.Task[Json]) -> None:
+        if task.cancelled():
+            if asyncio.iscoroutine(self._work):
+                self._work.close()  # cancelled before it began
+            self._settle(None, asyncio.CancelledError())
+        else:
+            task.exception()  # told already; whoever keeps a late result looks at it as well
+
+    def _overdue(self, seconds: float) -> None:
+        error = ActionError("TIMED_OUT", f"no result within {seconds:g} s")
+        if self._may_repeat:
+            self._error = error
+            self._timer = self._task.get_loop().call_later(CANCEL_SECONDS, self._settle, None, None)
+            self._task.cancel()
+        elif not self._outcome.done():
+            self._outcome.set_result(Outcome("lose", error=error, late=self._task))
+            if self._tell is not None:
+                self._tell()
 
 
 class Gate:
@@ -122,22 +201,41 @@ class Gate:
 
     # -- acting ----------------------------------------------------------------------------------------------
 
-    async def perform(
-        self, subject: Subject, admission: Admission, checks: Callable[[Json], ActionError | None]
-    ) -> Outcome:
-        """Run the effect of an action whose intent is durable. Never raises; cancellation waits for the effect.
+    def perform(
+        self, subject: Subject, admission: Admission, checks: Checks, tell: Callable[[], None] | None = None
+    ) -> asyncio.Future[Outcome]:
+        """Begin the effect of an action whose intent is durable; how it ends is the future's result.
 
         The verdict is asked again first: if it changed since the approval or the intent, the effect does not happen.
+        Giving up the future does not stop the effect. ``tell`` is called as soon as the future is done, a round of the
+        event loop before its own callbacks.
         """
+        outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        try:
+            refused = self._begin(subject, admission, checks, outcome, tell)
+        except Exception as error:  # it is this effect's alone: others of the same turn still begin
+            outcome.set_exception(error)
+        else:
+            if refused is not None:
+                outcome.set_result(Outcome("fail", error=refused))
+        if tell is not None and outcome.done():
+            tell()
+        return outcome
+
+    def _begin(
+        self,
+        subject: Subject,
+        admission: Admission,
+        checks: Checks,
+        outcome: asyncio.Future[Outcome],
+        tell: Callable[[], None] | None,
+    ) -> ActionError | None:
         proposal = admission.proposal
         capability = self._registry[proposal.step.capability]
         now = self.judge(capability.name, proposal.arguments)
         if not admission.may_start or self.digest(subject, proposal, now) != admission.digest:
-            return Outcome(
-                "fail",
-                error=ActionError(
-                    "POLICY_CHANGED", f"the verdict is now {now.effect} by {now.rule}; the effect did not happen"
-                ),
+            return ActionError(
+                "POLICY_CHANGED", f"the verdict is now {now.effect} by {now.rule}; the effect did not happen"
             )
         seconds = min(capability.timeout_seconds or self._limits.step_seconds, self._limits.step_seconds)
         context = HandlerContext(
@@ -146,30 +244,17 @@ class Gate:
             deadline_seconds=seconds,
             private_hosts=self._policy.policy().http_allow_private,
         )
-        task = asyncio.ensure_future(self.__handlers[capability.name](proposal.arguments, context))
-        done, _ = await asyncio.wait({task}, timeout=seconds)
-        if not done:
-            return await self._overdue(capability, task, seconds)
-        return self._outcome(capability, task, checks)
+        work = self.__handlers[capability.name](proposal.arguments, context)
+        judge = partial(self._outcome, capability, checks)
+        _Effect(work, outcome, seconds, capability.annotations.may_repeat, judge, tell)
+        return None
 
-    async def _overdue(self, capability: Capability, task: asyncio.Future[Json], seconds: float) -> Outcome:
-        error = ActionError("TIMED_OUT", f"no result within {seconds:g} s")
-        if capability.annotations.may_repeat:
-            task.cancel()
-            await asyncio.wait({task}, timeout=1.0)
-            return Outcome("fail", error=error)
-        return Outcome("lose", error=error, late=task if isinstance(task, asyncio.Task) else None)
-
-    def _outcome(
-        self, capability: Capability, task: asyncio.Future[Json], checks: Callable[[Json], ActionError | None]
-    ) -> Outcome:
+    def _outcome(self, capability: Capability, checks: Checks, output: Json, error: BaseException | None) -> Outcome:
         event: Event = "fail" if capability.annotations.may_repeat else "lose"
-        if task.cancelled():
+        if isinstance(error, asyncio.CancelledError):
             return Outcome(event, error=ActionError("CANCELLED", "the handler was cancelled"))
-        exception = task.exception()
-        if exception is not None:
-            return _failure(exception, event)
-        output = task.result()
+        if error is not None:
+            return _failure(error, event)
         try:
             size = size_bytes(output)
         except (TypeError, ValueError):
@@ -179,10 +264,10 @@ class Gate:
             return Outcome(
                 event, error=ActionError("OUTPUT_TOO_LARGE", f"the output has {size} bytes, at most {most} are kept")
             )
-        error = checks(output)
-        if error is not None:
-            return Outcome("fail", output, error)
-        return Outcome("succeed", output)
+        broken = checks(output)
+        if broken is not None:
+            return Outcome("fail", output, broken, size)
+        return Outcome("succeed", output, size=size)
 
     def _authorizer(self, capability: Capability, admission: Admission) -> Callable[[JsonObject], None]:
         def authorize(arguments: JsonObject) -> None:
@@ -219,8 +304,10 @@ def question(capability: Capability, arguments: JsonObject, *, written: bool = F
     return Question(capability.name, capability.builtin, tuple(urls), capability.scope)
 
 
-def default_checks(capability: Capability, overridden: Iterable[str]) -> Callable[[Json], ActionError | None]:
+def default_checks(capability: Capability, overridden: Iterable[str]) -> Checks:
     """The capability's own expectations on one result, apart from the paths that the plan checks itself."""
+    if not capability.default_expect:
+        return _nothing_expected
     named = set(overridden)
     own = tuple(check for check in capability.default_expect if check.path not in named)
 
@@ -229,6 +316,10 @@ def default_checks(capability: Capability, overridden: Iterable[str]) -> Callabl
         return None if broken is None else ActionError(CHECK_FAILED, broken.reason)
 
     return check
+
+
+def _nothing_expected(output: Json) -> None:
+    return None
 
 
 def _failure(exception: BaseException, event: Event) -> Outcome:

@@ -84,14 +84,17 @@ class Driver:
         self._limits = book.limits
         self._reuse = reuse
         self._asked: set[Key] = set()
-        self._tasks: dict[asyncio.Task[Outcome], Admission] = {}
+        self._effects: dict[asyncio.Future[Outcome], Admission] = {}
         self._listeners: list[Listener] = []
         self._wake = asyncio.Event()
+        self._alarm: asyncio.TimerHandle | None = None
+        self._overdue = False
         self._paused = False
         self._cancelled = False
         self._output_bytes = sum(_size(action.output) for action in state.actions())
         self._late: set[asyncio.Task[None]] = set()
         self._next_expiry = 0.0
+        recorder.on_lost(self._wake.set)
         self._note_denials(book.clock.now())
 
     # -- what others may ask of a run in motion --------------------------------------------------------------
@@ -156,37 +159,46 @@ class Driver:
 
     async def drive(self) -> None:
         """To the end, or to where only somebody else can go on. Raises ``LeaseLost`` when the run was taken over."""
-        deadline = self._clock.monotonic() + self._limits.run_seconds
+        deadline, self._overdue = self._clock.monotonic() + self._limits.run_seconds, False
         try:
             while not self._recorder.lost.is_set():
                 if self._clock.monotonic() > deadline:
-                    self.notes.append(f"paused after {self._limits.run_seconds:g} s; call chaoscore_execute to go on")
-                    self._paused = True
+                    self._end_of_time()
                 turn = _Turn()
                 self._collect(turn)
                 self._plan_turn(turn)
                 if turn:
                     await self._record(turn)
-                    continue
-                if not self._tasks:
+                if self._effects:
+                    # What a turn started leaves nothing to plan before an effect ends or somebody says something.
+                    await self._wait(deadline)
+                elif not turn:
                     return
-                await self._wait(deadline)
             raise LeaseLost(f"run {self.subject.run} was taken over by another process", run=self.subject.run)
         except LeaseLost:
             self._keep_evidence()
             raise
         finally:
+            if self._alarm is not None:
+                self._alarm.cancel()
+                self._alarm = None
             await self._finish_effects()
+
+    def _end_of_time(self) -> None:
+        self._paused = True
+        if not self._overdue:
+            self._overdue = True
+            self.notes.append(f"paused after {self._limits.run_seconds:g} s; call chaoscore_execute to go on")
 
     def _collect(self, turn: _Turn) -> None:
         """Results that came in become actions of this turn."""
-        for task in [task for task in self._tasks if task.done()]:
-            admission = self._tasks.pop(task)
+        for task in [task for task in self._effects if task.done()]:
+            admission = self._effects.pop(task)
             outcome = task.result()
             action = self._current(admission).after(
                 outcome.event, output=outcome.output, error=outcome.error, finished_at=self._clock.now()
             )
-            self._output_bytes += _size(outcome.output)
+            self._output_bytes += outcome.size
             if outcome.late is not None:
                 self._watch_late(outcome.late, action)
             self._put(turn, action)
@@ -214,7 +226,7 @@ class Driver:
     def _plan_turn(self, turn: _Turn) -> None:
         self._deny(turn)
         while True:
-            busy = frozenset(a.key for a in map(self._current, self._tasks.values())) | frozenset(
+            busy = frozenset(a.key for a in map(self._current, self._effects.values())) | frozenset(
                 start.action.key for start in turn.starts
             )
             if self._cancelled:
@@ -224,11 +236,16 @@ class Driver:
                 moves = self.state.moves(busy=busy, asked=frozenset(self._asked), scope=self.scope, quiet=quiet)
             if not moves:
                 return
+            changed = False
             for move in moves:
                 if isinstance(move, Settle):
                     self._settle(turn, move)
+                    changed = True
                 elif not self._propose(turn, move):
+                    changed = True
                     break
+            if not changed:
+                return  # all of them start: that frees nothing, so nothing more can follow
 
     def _settle(self, turn: _Turn, move: Settle) -> None:
         action = self._recorded(move.step.id, move.item, move.step.capability)
@@ -283,7 +300,7 @@ class Driver:
             self._keep_results(turn)
             raise
         for start in turn.starts:
-            self._tasks[self._launch(start.admission)] = start.admission
+            self._launch(start.admission)
         for action in (*turn.actions, *(start.action for start in turn.starts)):
             self._tell(action)
 
@@ -307,6 +324,7 @@ class Driver:
             if turn:
                 await self._recorder.commit(Changes(tuple(turn.actions)), turn.events)
             await self._read_grants()
+            self._wake.set()
 
     def _asked_about(self, keys: set[Key]) -> tuple[str, ...]:
         """The open questions about these actions. Only whoever holds the run asks, so no other can be open."""
@@ -319,21 +337,22 @@ class Driver:
             self._read_answers(run)
             self.grants = {grant.id: grant for grant in run.grants}
 
-    def _launch(self, admission: Admission) -> asyncio.Task[Outcome]:
+    def _launch(self, admission: Admission) -> None:
         step = admission.proposal.step
         checks = default_checks(self._registry[step.capability], (check.path for check in step.expect))
-        return asyncio.get_running_loop().create_task(self._gate.perform(self.subject, admission, checks))
+        self._effects[self._gate.perform(self.subject, admission, checks, self._wake.set)] = admission
 
     async def _wait(self, deadline: float) -> None:
-        self._wake.clear()
-        wake = asyncio.ensure_future(self._wake.wait())
-        lost = asyncio.ensure_future(self._recorder.lost.wait())
-        try:
+        """Until an effect ends, somebody says something, or the run's time is up."""
+        if self._alarm is None and not self._overdue:
             remaining = max(0.0, deadline - self._clock.monotonic()) + 0.01
-            await asyncio.wait({*self._tasks, wake, lost}, timeout=remaining, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            wake.cancel()
-            lost.cancel()
+            self._alarm = asyncio.get_running_loop().call_later(remaining, self._ring)
+        await self._wake.wait()
+        self._wake.clear()
+
+    def _ring(self) -> None:
+        self._alarm = None
+        self._wake.set()
 
     # -- small things ----------------------------------------------------------------------------------------
 
@@ -393,10 +412,10 @@ class Driver:
                 self._background(self._add_evidence(action, {"event": action.state, "output": action.output}))
 
     def _keep_evidence(self) -> None:
-        for task, admission in self._tasks.items():
+        for task, admission in self._effects.items():
             self._background(self._keep_outcome(task, self._current(admission)))
 
-    async def _keep_outcome(self, task: asyncio.Task[Outcome], action: Action) -> None:
+    async def _keep_outcome(self, task: asyncio.Future[Outcome], action: Action) -> None:
         await asyncio.wait({task})
         outcome = task.result()
         await self._add_evidence(action, {"event": outcome.event, "output": outcome.output})
@@ -408,8 +427,8 @@ class Driver:
 
     async def _finish_effects(self) -> None:
         """Effects in flight are shielded: the driver never leaves one behind unwatched."""
-        if self._tasks:
-            await asyncio.wait(set(self._tasks))
+        if self._effects:
+            await asyncio.wait(set(self._effects))
 
 
 def denied(action: Action, decision: RunDecision, now: float, **known: object) -> Action:

@@ -33,7 +33,17 @@ class Recorder:
         self._clock = clock
         self._lease_seconds = lease_seconds
         self.lost = asyncio.Event()
+        self._told: list[Callable[[], None]] = []
         self._heartbeat = asyncio.get_running_loop().create_task(self._beat())
+
+    def on_lost(self, tell: Callable[[], None]) -> None:
+        """Call ``tell`` once another process has taken the run over."""
+        self._told.append(tell)
+
+    def _lose(self) -> None:
+        self.lost.set()
+        for tell in self._told:
+            tell()
 
     async def commit(self, changes: Changes, events: Sequence[AuditEvent]) -> None:
         """One durable transaction. Raises ``LeaseLost`` and remembers it, ``StorageError`` after trying for a while."""
@@ -57,7 +67,7 @@ class Recorder:
                 await write(self._claim, changes, events)
                 return
             except LeaseLost:
-                self.lost.set()
+                self._lose()
                 raise
             except StorageError as error:
                 if pause is None:
@@ -76,7 +86,7 @@ class Recorder:
             try:
                 await self._store.renew(self._claim, self._clock.now() + self._lease_seconds)
             except LeaseLost:
-                self.lost.set()
+                self._lose()
                 return
             except ChaosError as error:
                 log.warning("could not renew the lease of %s: %s", self._claim.run, error)
