@@ -1,21 +1,23 @@
 """A process of its own that runs one plan, for tests that kill it: ``python -m tests.app.child DIRECTORY PLAN_FILE``.
 
-It prints one JSON line per thing that happened and reads nothing.
+``--confirmed`` approves what waits, ``--lease N`` sets the seconds that its lease holds. It prints one JSON line per
+thing that happened and reads nothing.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
+from chaoscore.domain.limits import Limits
 from tests.app.harness import bench
 
 
-async def main(directory: Path, steps: list[dict[str, Any]], confirmed: bool) -> None:
-    async with bench(directory) as b:
+async def main(directory: Path, steps: list[dict[str, Any]], confirmed: bool, lease_seconds: float) -> None:
+    async with bench(directory, limits=Limits(lease_seconds=lease_seconds)) as b:
         plan = await b.plan(*steps)
         print(json.dumps({"plan": plan}), flush=True)
         answer = await b.execute(plan, confirmed=confirmed)
@@ -23,4 +25,10 @@ async def main(directory: Path, steps: list[dict[str, Any]], confirmed: bool) ->
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), json.loads(Path(sys.argv[2]).read_text("utf-8")), "--confirmed" in sys.argv))
+    flags = argparse.ArgumentParser()
+    flags.add_argument("directory", type=Path)
+    flags.add_argument("plan_file", type=Path)
+    flags.add_argument("--confirmed", action="store_true")
+    flags.add_argument("--lease", type=float, default=Limits().lease_seconds)
+    given = flags.parse_args()
+    asyncio.run(main(given.directory, json.loads(given.plan_file.read_text("utf-8")), given.confirmed, given.lease))

@@ -592,7 +592,7 @@ def test_two_kernels_on_one_database_share_runs_and_only_one_drives(tmp_path: Pa
             plan = await one.plan(step("s1", "test.hold", {"text": "a"}))
             await one.execute(plan, wait_seconds=0)
             await until(lambda: one.world.effects() == ["begin a"])
-            busy = await two.execute(plan)
+            busy = await two.execute(plan, wait_seconds=0)
             assert (busy["ok"], busy["error"]["code"]) == (False, "RUN_BUSY")
             one.world.holds["a"].set()
             await until(lambda: one.world.effects() == ["begin a", "end a"])

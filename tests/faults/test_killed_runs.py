@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,18 +21,33 @@ from chaoscore.domain.json import JsonObject
 from tests.app.harness import bench, run, step, until, write_policy
 
 REPOSITORY = Path(__file__).parents[2]
+BOX = ("unshare", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount-proc")
+boxes = pytest.mark.skipif(
+    shutil.which("unshare") is None or subprocess.run([*BOX, "true"], capture_output=True).returncode != 0,
+    reason="this machine lets nobody make a pid namespace",
+)
 
 
 class Child:
     """A process that runs a plan and is killed for real."""
 
-    def __init__(self, directory: Path, *steps: JsonObject, confirmed: bool = False) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *steps: JsonObject,
+        confirmed: bool = False,
+        lease: float | None = None,
+        box: bool = False,
+    ) -> None:
+        """``box`` puts it into a pid namespace of its own, as a container does."""
         directory.mkdir(exist_ok=True)
         plan_file = directory / "plan.json"
         plan_file.write_text(json.dumps(list(steps)), "utf-8")
         command = [sys.executable, "-m", "tests.app.child", str(directory), str(plan_file)]
+        command += ["--confirmed"] if confirmed else []
+        command += [] if lease is None else ["--lease", str(lease)]
         self.process = subprocess.Popen(
-            [*command, *(["--confirmed"] if confirmed else [])], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True
+            [*(BOX if box else ()), *command], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True
         )
 
     def line(self) -> dict[str, Any]:
@@ -159,3 +175,61 @@ def test_a_dead_owner_is_taken_over_at_once(tmp_path: Path) -> None:
             assert (await b.execute(plan))["status"] == "ACHIEVED"
 
     run(work())
+
+
+@boxes
+def test_a_run_held_by_a_dead_process_that_cannot_be_judged_names_it_and_is_taken_over_when_its_lease_ends(
+    tmp_path: Path,
+) -> None:
+    child = Child(tmp_path, step("s1", "test.hold_read", {"text": "r"}), lease=4, box=True)
+    plan = str(child.line()["plan"])
+    wait_for_line(tmp_path / "journal.txt", "begin r")
+    child.kill()
+
+    async def work() -> None:
+        async with bench(tmp_path) as b:
+            b.world.holds.setdefault("r", asyncio.Event()).set()
+            busy = await b.execute(plan, wait_seconds=0)
+            assert (busy["ok"], busy["status"]) == (False, "RUN_BUSY")
+            assert "process 1 in another container of this machine" in busy["message"]
+            assert "can be taken over in" in busy["message"] and "wait_seconds" in busy["nextAction"]
+            assert 0 < busy["error"]["details"]["lease_seconds"] <= 4
+            assert (await b.execute(plan, wait_seconds=60))["status"] == "ACHIEVED"
+            assert b.world.effects() == ["begin r", "begin r", "end r"]
+
+    run(work())
+
+
+def test_a_run_held_by_a_process_that_stands_still_is_taken_over_when_its_lease_ends(tmp_path: Path) -> None:
+    child = Child(tmp_path, step("s1", "test.hold_read", {"text": "r"}), lease=2)
+    try:
+        plan = str(child.line()["plan"])
+        wait_for_line(tmp_path / "journal.txt", "begin r")
+        os.kill(child.process.pid, signal.SIGSTOP)
+
+        async def work() -> None:
+            async with bench(tmp_path) as b:
+                b.world.holds.setdefault("r", asyncio.Event()).set()
+                assert (await b.execute(plan, wait_seconds=60))["status"] == "ACHIEVED"
+
+        run(work())
+    finally:
+        child.kill()
+
+
+def test_a_call_does_not_wait_for_a_process_that_is_seen_to_live(tmp_path: Path) -> None:
+    child = Child(tmp_path, step("s1", "test.hold_read", {"text": "r"}), lease=3)
+    try:
+        plan = str(child.line()["plan"])
+        wait_for_line(tmp_path / "journal.txt", "begin r")
+
+        async def work() -> None:
+            async with bench(tmp_path) as b:
+                busy = await b.execute(plan, wait_seconds=500)
+                assert busy["status"] == "RUN_BUSY"
+                assert f"process {child.process.pid}, which lives" in busy["message"]
+                assert b.world.effects() == ["begin r"]
+
+        run(work())
+    finally:
+        child.kill()

@@ -6,6 +6,8 @@ transaction of every write, so a process that was stopped for longer than its le
 
 from __future__ import annotations
 
+from math import ceil
+
 from chaoscore.adapters.sqlite.database import Transaction
 from chaoscore.adapters.sqlite.rows import RUN_COLUMNS, process_body, run_of
 from chaoscore.app.ports import Processes
@@ -76,12 +78,20 @@ class Leases:
     def _busy(self, run: Run, now: float) -> Busy:
         owner, until = run.process, run.lease_until
         assert owner is not None and until is not None
+        left = max(0.0, until - now)
         return Busy(
-            f"run {run.label!r} is worked on by another process (pid {owner.pid}); ask again in a moment",
+            f"run {run.label!r} is held by process {owner.pid} {self._place(owner)}; "
+            f"it can be taken over in {ceil(left)} s, unless that process lives and renews its lease",
             run=run.label,
             pid=owner.pid,
-            lease_seconds=round(max(0.0, until - now), 3),
+            lease_seconds=round(left, 3),
         )
+
+    def _place(self, owner: ProcessIdentity) -> str:
+        here = self._processes.current()
+        if owner.boot != here.boot:
+            return "of another machine, or of this one before it was started again"
+        return "of this machine" if owner.namespace == here.namespace else "in another container of this machine"
 
 
 def lost(claim: Claim) -> LeaseLost:

@@ -268,7 +268,11 @@ class _Tools:
                 report = replace(later, credential=report.credential or later.credential)
             return run_envelope(report)
         except Busy as busy:
-            return failure(busy, "another process drives this run now; look with chaoscore_inspect what=run")
+            return failure(
+                busy,
+                "call chaoscore_execute again with the same id: it waits up to wait_seconds and takes the run over "
+                "when its holder is dead; meanwhile look with chaoscore_inspect what=run",
+            )
         finally:
             await pump.close()
 

@@ -14,13 +14,18 @@ from chaoscore.app.ports import PolicySource
 from chaoscore.app.runs.answers import RunAnswers
 from chaoscore.app.runs.book import ExecuteRequest, RunBook, RunReport
 from chaoscore.app.runs.driver import Listener
-from chaoscore.app.runs.supervisor import Granted, Supervisor, chosen_steps
+from chaoscore.app.runs.supervisor import Active, Approve, Granted, Supervisor, chosen_steps
 from chaoscore.app.tools import CallContext
 from chaoscore.domain.action import Event
+from chaoscore.domain.errors import Busy
 from chaoscore.domain.principal import Principal
 from chaoscore.domain.records import RUN_FINISHED, Run, RunStatus, RunSummary, StoredPlan, Wish
 from chaoscore.domain.run import Key, RunState
 
+HELD_POLL_SECONDS = 0.25
+"""How often a call looks whether the process that holds its run has let it go."""
+_RENEWED_SECONDS = 0.5
+"""A lease that ends so much later than before was renewed; less is what two looks at two clocks differ by."""
 CONFIRMED_DOES_NOTHING = "confirmed does nothing here: the policy's approvalMode is human, a person must answer"
 
 
@@ -47,7 +52,8 @@ class RunService:
     async def execute(
         self, request: ExecuteRequest, context: CallContext, listener: Listener | None = None
     ) -> RunReport:
-        """Open, join or continue the run and wait for it at most ``wait_seconds``.
+        """Open, join or continue the run and wait for it at most ``wait_seconds``, also for another process that may
+        have died with the run in its hands.
 
         Raises ``NotFound``, ``InvalidInput`` (steps, unmet dependencies), ``Busy`` and ``StorageError``. Cancelling the
         call pauses the run before its next effect unless somebody else waits for it too.
@@ -58,8 +64,16 @@ class RunService:
         if run.status in RUN_FINISHED:
             return RunReport(run, plan, book.state(plan, run), credential=credential)
         await self._hear(run)
-        active = await self.supervisor.activate(
-            plan, run, request, context, lambda state, no: self._confirmed(state, no, plan, run, request, context)
+        loop = asyncio.get_running_loop()
+        wait = book.limits.wait_seconds_default if request.wait_seconds is None else request.wait_seconds
+        until = loop.time() + min(wait, book.limits.wait_seconds_max)
+        active = await self._activate(
+            plan,
+            run,
+            request,
+            context,
+            lambda state, no: self._confirmed(state, no, plan, run, request, context),
+            until,
         )
         if active is None:
             ended = await book.reload(run.label)
@@ -67,8 +81,7 @@ class RunService:
         stop_listening = active.driver.listen(listener) if listener is not None else None
         active.waiters += 1
         try:
-            wait = book.limits.wait_seconds_default if request.wait_seconds is None else request.wait_seconds
-            done, _ = await asyncio.wait({active.task}, timeout=min(wait, book.limits.wait_seconds_max))
+            done, _ = await asyncio.wait({active.task}, timeout=max(0.0, until - loop.time()))
         except asyncio.CancelledError:
             if active.waiters == 1:
                 active.driver.pause()
@@ -85,6 +98,35 @@ class RunService:
         current = await book.reload(run.label)
         state = book.state(plan, current)
         return RunReport(current, plan, state, in_motion=not done, credential=credential, notes=notes)
+
+    async def _activate(
+        self,
+        plan: StoredPlan,
+        run: Run,
+        request: ExecuteRequest,
+        context: CallContext,
+        approve: Approve,
+        until: float,
+    ) -> Active | None:
+        """``Supervisor.activate``, tried again while another process holds the run, until its lease ends. Raises
+        ``Busy`` once that process is seen to live, and at ``until`` (of the loop's clock)."""
+        loop = asyncio.get_running_loop()
+        lease_end: float | None = None
+        while True:
+            try:
+                return await self.supervisor.activate(plan, run, request, context, approve)
+            except Busy as busy:
+                left = busy.details.get("lease_seconds")
+                now = loop.time()
+                if not isinstance(left, int | float):
+                    raise  # it moves in this process
+                if lease_end is not None and now + left > lease_end + _RENEWED_SECONDS:
+                    who = f"run {run.label!r} is held by process {busy.details.get('pid')}"
+                    raise Busy(f"{who}, which lives: it renewed its lease just now", **busy.details) from None
+                lease_end = now + left
+                if now >= until:
+                    raise
+                await asyncio.sleep(min(HELD_POLL_SECONDS, until - now))
 
     async def go_on(self, label: str, context: CallContext) -> RunStatus:
         """Do what the last caller asked of a run whose question was answered, and wait until it rests; its status.
