@@ -121,8 +121,13 @@ class RunService:
                 if not isinstance(left, int | float):
                     raise  # it moves in this process
                 if lease_end is not None and now + left > lease_end + _RENEWED_SECONDS:
-                    who = f"run {run.label!r} is held by process {busy.details.get('pid')}"
-                    raise Busy(f"{who}, which lives: it renewed its lease just now", **busy.details) from None
+                    pid = busy.details.get("pid")
+                    raise Busy(
+                        f"run {run.label!r} is held by process {pid}, which lives: it renewed its lease just now",
+                        run=run.label,
+                        pid=pid,
+                        lease_seconds=left,
+                    ) from None
                 lease_end = now + left
                 if now >= until:
                     raise
