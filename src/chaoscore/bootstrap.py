@@ -301,13 +301,14 @@ def _folder_store(settings: Settings, root: str) -> InteractionStore:
 
 def _health(policy: PolicySource, provider: AIProvider | None, stores: Stores, capabilities: int) -> JsonObject:
     problem = policy.problem()
+    store = stores.health()
     in_force = policy.policy()
     meaning = {
         "caller": "approvals are the calling agent's word (confirmed: true)",
         "human": "approvals are a person's answer through a door that the policy lists",
     }
     shown: dict[str, Json] = {
-        "status": "degraded" if problem else "ok",
+        "status": "degraded" if problem or store["writes"] != "ok" else "ok",
         "version": __version__,
         "policy": {
             "digest": in_force.digest,
@@ -321,7 +322,7 @@ def _health(policy: PolicySource, provider: AIProvider | None, stores: Stores, c
             "configured": provider is not None and provider.is_configured(),
         },
         "capabilities": capabilities,
-        "store": stores.health(),
+        "store": store,
     }
     return shown
 

@@ -122,7 +122,11 @@ class Desk:
 
 def only_read(directory: Path) -> list[str]:
     """Runs a command where ``directory`` is mounted so that nobody may write in it."""
-    shell = f'mount --bind {directory} {directory}; mount -o remount,bind,ro {directory}; "$@"'
+    return mounted(f'mount --bind {directory} {directory}; mount -o remount,bind,ro {directory}; "$@"')
+
+
+def mounted(shell: str) -> list[str]:
+    """Runs a command in a mount namespace of its own, in which ``shell`` was run; ``"$@"`` is the command."""
     return ["unshare", "--map-root-user", "--mount", "sh", "-ec", shell, "sh"]
 
 

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import urllib.request
+from io import RawIOBase
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ import pytest
 from chaoscore.cli.logs import LineFormatter, configure_logs
 from chaoscore.domain.redaction import Redactor
 from chaoscore.settings import Secret, Settings
-from tests.cli.harness import CHAOSCORE, SERVER, Desk, at_a_terminal
+from tests.cli.harness import CHAOSCORE, SERVER, Desk, at_a_terminal, mounted, needs_mount
 
 HELLO = {
     "jsonrpc": "2.0",
@@ -83,6 +84,51 @@ def test_over_http_the_port_is_told_and_health_answers(desk: Desk) -> None:
         process.terminate()
         _, err = process.communicate(timeout=60)
     assert process.returncode == 0, err
+
+
+def fill(file: RawIOBase) -> None:
+    """Write until the disk is full, which raises ``OSError``."""
+    while file.write(bytes(4096)):
+        pass
+
+
+@needs_mount
+def test_health_is_degraded_while_the_disk_is_full_and_nobody_has_to_write_for_it(desk: Desk) -> None:
+    disk = desk.place / "disk"
+    disk.mkdir()
+    server = f'mount -t tmpfs -o size=8m none {disk}; exec "$@"'
+    with subprocess.Popen(
+        [*mounted(server), SERVER, "--http", "--port", "0", "--data-dir", str(disk / "data")],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        env=desk.environ(),
+        cwd=desk.work,
+        text=True,
+    ) as process:
+        try:
+            assert process.stderr is not None
+            found = None
+            while found is None:
+                line = process.stderr.readline()
+                assert line, "it ended before it listened"
+                found = re.search(r"http://127\.0\.0\.1:(\d+)", line)
+
+            def status() -> str:
+                assert found is not None
+                with urllib.request.urlopen(f"http://127.0.0.1:{found[1]}/health", timeout=60) as answer:
+                    return str(json.load(answer)["status"])
+
+            assert status() == "ok"
+            ballast = Path(f"/proc/{process.pid}/root{disk}/ballast")
+            with ballast.open("wb", buffering=0) as file, pytest.raises(OSError, match="No space left"):
+                fill(file)
+            assert status() == "degraded"
+            ballast.unlink()
+            assert status() == "ok"
+        finally:
+            process.terminate()
+            process.communicate(timeout=60)
 
 
 # -- logs ------------------------------------------------------------------------------------------------------------

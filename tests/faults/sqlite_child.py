@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import resource
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -118,6 +119,16 @@ async def try_to_write(directory: Path) -> None:
             say(what, error.code, str(error).replace("\n", " "))
 
 
+async def tell_health(directory: Path) -> None:
+    """Say what health knows of writing, before and after the directory can only be read; nobody writes."""
+    stores = await opened(directory)
+    say("before", stores.health()["writes"])
+    for options in (("--bind", directory), ("-o", "remount,bind,ro")):
+        subprocess.run(["mount", *options, directory], check=True)
+    say("after", stores.health()["writes"])
+    await stores.close()
+
+
 async def write_until_full(directory: Path, bytes_max: int) -> None:
     """Write with a bound on the size of any file, say what that ends with, then lift it and go on."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -164,6 +175,8 @@ def main() -> None:
             asyncio.run(open_many(where))
         case "try":
             asyncio.run(try_to_write(where))
+        case "health":
+            asyncio.run(tell_health(where))
         case "limit":
             asyncio.run(write_until_full(where, int(rest[0])))
         case "fill":

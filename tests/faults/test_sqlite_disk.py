@@ -81,15 +81,20 @@ def test_a_database_without_room_keeps_what_it_has_and_goes_on_once_there_is_som
         world = World(tmp_path / "data", open_stores, stores, clock)
         claim = await world.claimed_run()
         kept = 0
+        assert stores.health()["writes"] == "ok"
         with refused(StorageError, "NO_SPACE") as refusal:
             for kept in range(1_000):
                 memory = NewMemory(f"k{kept}", "x" * 20_000)
                 await stores.memory.put("shared", memory, clock.now(), (world.event("memory-written"),))
         assert "free some space" in str(refusal.error)
+        assert str(stores.health()["writes"]).startswith("NO_SPACE: ")
         assert len((await stores.memory.recall("shared", RecallQuery(limit=100), clock.now())).memories) == kept
         assert (await world.kinds()).count("memory-written") == kept
         disk.pages_max = 10_000
+        await stores.memory.forget("shared", "nobody knows this one", clock.now(), ())
+        assert stores.health()["writes"] != "ok", "a transaction that changes nothing proves nothing"
         await stores.memory.put("shared", NewMemory("after", "x" * 20_000), clock.now(), ())
+        assert stores.health()["writes"] == "ok"
         await stores.runs.renew(claim, clock.now() + 99)
         await stores.close()
 
@@ -143,6 +148,15 @@ def test_a_file_system_that_can_only_be_read(tmp_path: Path) -> None:
     assert state(directory) == before
     (_, code, _), read = run_child("try", directory)
     assert code == "ok" and read[:2] == ["read", "ok"]
+
+
+@needs_mount
+def test_health_names_a_file_system_that_became_read_only_although_nobody_writes(tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+    asyncio.run(prepare(directory))
+    before, (_, code, message) = run_child("health", directory, around=mounted('"$@"'))
+    assert before == ["before", "ok"]
+    assert code == "READ_ONLY:" and str(directory) in message
 
 
 WITHOUT_POWERS = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"]

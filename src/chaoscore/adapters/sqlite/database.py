@@ -18,7 +18,7 @@ from collections.abc import Callable, Hashable
 from typing import TypeVar, cast
 
 from chaoscore.adapters.sqlite.disk import Disk
-from chaoscore.adapters.sqlite.failures import StoreGone, is_busy, storage_error, translate
+from chaoscore.adapters.sqlite.failures import StoreGone, hindrance, is_busy, storage_error, translate
 from chaoscore.adapters.sqlite.glance import DECLINED, Fetch, Glance
 from chaoscore.adapters.sqlite.lane import Job, Lane
 from chaoscore.adapters.sqlite.opening import Opening
@@ -26,7 +26,7 @@ from chaoscore.adapters.sqlite.rows import Row
 from chaoscore.adapters.sqlite.turnstile import Turnstile
 from chaoscore.app.ports import Clock
 from chaoscore.domain.audit import Checkpoint
-from chaoscore.domain.errors import ChaosError
+from chaoscore.domain.errors import ChaosError, StorageError
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -76,6 +76,7 @@ class Database:
         self._writer: Lane[Write] = Lane("chaoscore-write", self._write, self._end_writing, self._busy, wait_seconds)
         self._reader: Lane[Read] = Lane("chaoscore-read", self._read, self._finish_reading, self._busy, wait_seconds)
         self._glance = Glance(disk, opening, clock)
+        self._write_problem: str | None = None
 
     # -- in the event loop's thread --------------------------------------------------------------------------
 
@@ -116,6 +117,14 @@ class Database:
         """A row was written that may soon be read."""
         self._glance.warm(name)
 
+    def write_problem(self) -> str | None:
+        """Code and words of why nothing can be written: a write failed and none succeeded since, or the system says so.
+        Writes nothing and opens nothing; that others keep the file locked is no problem of this kind."""
+        if self._write_problem is not None:
+            return self._write_problem
+        code = hindrance(self.path)
+        return None if code is None else _words(storage_error(code, self.path))
+
     async def close(self) -> None:
         """Finish what was handed over and close the file."""
         await self._reader.close()
@@ -145,15 +154,16 @@ class Database:
         try:
             connection = self._connection()
             connection.execute("BEGIN IMMEDIATE")
+            changes = connection.total_changes
             transaction = Transaction(connection)
             result = job.work(transaction)
             connection.execute("COMMIT")
         except BaseException as error:
             self._roll_back(error)
-            job.error = translate(error, self.path)
+            job.error = self._failure(error)
             return
         job.result = result
-        self._committed(transaction)
+        self._committed(transaction, connection.total_changes > changes)
 
     def _together(self, jobs: list[Job[Write]]) -> None:
         """One transaction for all. A job that refuses takes back its own part; a disk that fails, everybody's: then
@@ -161,6 +171,7 @@ class Database:
         try:
             connection = self._connection()
             connection.execute("BEGIN IMMEDIATE")
+            changes = connection.total_changes
             transaction = Transaction(connection)
             answers = [self._part(connection, transaction, job) for job in jobs]
             connection.execute("COMMIT")
@@ -178,7 +189,7 @@ class Database:
             return
         for job, (result, refusal) in zip(jobs, answers, strict=True):
             job.result, job.error = result, refusal
-        self._committed(transaction)
+        self._committed(transaction, connection.total_changes > changes)
 
     def _part(
         self, connection: sqlite3.Connection, transaction: Transaction, job: Job[Write]
@@ -194,8 +205,17 @@ class Database:
         connection.execute("RELEASE part")
         return answer
 
-    def _committed(self, transaction: Transaction) -> None:
+    def _failure(self, error: BaseException) -> BaseException:
+        """The error to tell, remembered until a write succeeds when it was the disk's."""
+        told = translate(error, self.path)
+        if isinstance(error, sqlite3.Error | OSError) and isinstance(told, StorageError) and told.code != "STORE_BUSY":
+            self._write_problem = _words(told)
+        return told
+
+    def _committed(self, transaction: Transaction, wrote: bool) -> None:
         """What follows a durable transaction cannot undo it: a failure here is the log's, not the caller's."""
+        if wrote:  # one that changed nothing succeeds on a full disk, too
+            self._write_problem = None
         try:
             self._after_commit(transaction)
         except (OSError, sqlite3.Error) as error:
@@ -247,7 +267,7 @@ class Database:
 
     def _fail(self, jobs: list[Job[Write]], error: BaseException) -> None:
         for job in jobs:
-            job.error = translate(error, self.path)
+            job.error = self._failure(error)
 
     # -- in the reading thread -------------------------------------------------------------------------------
 
@@ -290,6 +310,10 @@ class Database:
         connection, self._reading = self._reading, None
         if connection is not None:
             _closed(connection)
+
+
+def _words(error: StorageError) -> str:
+    return f"{error.code}: {error.message}"
 
 
 def _closed(connection: sqlite3.Connection) -> bool:

@@ -89,19 +89,20 @@ def _from_sqlite(error: sqlite3.Error, path: Path) -> StorageError:
     primary = extended & 0xFF
     code = _PRIMARY.get(primary)
     if code is None or code == "READ_ONLY":
-        probed = _probe(path) if primary in _UNSAID else "IO_ERROR"
-        code = probed if probed != "IO_ERROR" else code or "IO_ERROR"
+        probed = hindrance(path) if primary in _UNSAID else None
+        code = probed if probed not in (None, "IO_ERROR") else code or "IO_ERROR"
     return storage_error(code, path, name)
 
 
-def _probe(path: Path) -> str:
-    """Why a file could not be opened or written, when SQLite does not say. Looks, and opens nothing: a file that is
-    closed takes along every POSIX lock that SQLite holds on it in this process."""
+def hindrance(path: Path) -> str | None:
+    """The code of what would keep a write to ``path`` from succeeding, as far as the system tells; ``None`` when it
+    names nothing. Looks, and opens nothing: a file that is closed takes along every POSIX lock that SQLite holds on it
+    in this process."""
     try:
         disk = os.statvfs(path.parent)
         if disk.f_flag & os.ST_RDONLY:
             return "READ_ONLY"
-        if disk.f_bavail == 0:
+        if disk.f_bavail == 0 and disk.f_blocks > 0:  # some file systems do not count
             return "NO_SPACE"
         if not os.access(path.parent, os.R_OK | os.W_OK | os.X_OK):
             return "PERMISSION"
@@ -109,4 +110,4 @@ def _probe(path: Path) -> str:
             return "PERMISSION"
     except OSError as error:
         return _os_code(error)
-    return "IO_ERROR"
+    return None

@@ -40,9 +40,13 @@ class Stores:
     disk: Disk
 
     def health(self) -> JsonObject:
-        """What was found on opening, and what is wrong since; touches no file."""
-        problem = self.chain.problem
-        return {**self.facts, "audit": "ok" if problem is None else problem.message}
+        """What was found on opening, and what is wrong since; opens and writes nothing."""
+        problem, unwritten = self.chain.problem, self.database.write_problem()
+        return {
+            **self.facts,
+            "writes": unwritten or "ok",
+            "audit": "ok" if problem is None else problem.message,
+        }
 
     def stamp(self) -> object:
         """Differs after a write by any process; asks the file system and reads nothing.
