@@ -119,14 +119,18 @@ async def try_to_write(directory: Path) -> None:
             say(what, error.code, str(error).replace("\n", " "))
 
 
-async def tell_health(directory: Path) -> None:
-    """Say what health knows of writing, before and after the directory can only be read; nobody writes."""
+async def tell_health(directory: Path, only_read: Callable[[], None]) -> None:
+    """Say what health knows of writing, before and after ``only_read``; nobody writes."""
     stores = await opened(directory)
     say("before", stores.health()["writes"])
-    for options in (("--bind", directory), ("-o", "remount,bind,ro")):
-        subprocess.run(["mount", *options, directory], check=True)
+    only_read()
     say("after", stores.health()["writes"])
     await stores.close()
+
+
+def mount_read_only(directory: Path) -> None:
+    for options in (("--bind", directory), ("-o", "remount,bind,ro")):
+        subprocess.run(["mount", *options, directory], check=True)
 
 
 async def write_until_full(directory: Path, bytes_max: int) -> None:
@@ -176,7 +180,7 @@ def main() -> None:
         case "try":
             asyncio.run(try_to_write(where))
         case "health":
-            asyncio.run(tell_health(where))
+            asyncio.run(tell_health(where, lambda: mount_read_only(where)))
         case "limit":
             asyncio.run(write_until_full(where, int(rest[0])))
         case "fill":

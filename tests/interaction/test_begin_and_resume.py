@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from chaoscore.app.interactions.begin import BeginRequest
 from chaoscore.app.interactions.deciding import DecisionRequest
 from chaoscore.app.interactions.progress import EndRequest
@@ -210,5 +212,24 @@ def test_the_lock_of_a_running_session_expires_but_never_while_its_decision_wait
         locks = document(place.root, "locks.json")["locks"]  # type: ignore[index]
         assert [lock["state"] for lock in locks] == ["expired"]  # type: ignore[union-attr, index, call-overload]
         assert document(place.root, "sessions/RUN-1.json")["state"] == "running"  # type: ignore[index]
+
+    place.tell(story)
+
+
+@pytest.mark.parametrize(
+    ("run", "status"),
+    [
+        ("RUN-chaoscore-x", "KERNEL_SESSION"),
+        ("run-chaoscore-x", "KERNEL_SESSION"),
+        ("RUN-ChaosCore-x", "KERNEL_SESSION"),
+        (" RUN-chaoscore-x", "SCHEMA_VALIDATION_ERROR"),  # no id at all
+    ],
+)
+def test_no_session_begins_under_an_id_that_reads_like_a_run_of_the_kernel(place: Place, run: str, status: str) -> None:
+    async def story(service: InteractionService) -> None:
+        refused = await begin(service, run)
+        assert (refused.ok, refused.status) == (False, status)
+        assert not list(place.repository.rglob("*.json"))
+        assert (await begin(service, "RUN-my-chaoscore-x")).ok
 
     place.tell(story)

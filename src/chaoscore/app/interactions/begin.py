@@ -9,10 +9,10 @@ from chaoscore.app.interaction_ports import InteractionUnit
 from chaoscore.app.interactions.deciding import refuse_kernel
 from chaoscore.app.interactions.heal import readable_session
 from chaoscore.app.interactions.results import stop, success
-from chaoscore.domain.interaction.errors import SessionTerminal
+from chaoscore.domain.interaction.errors import KernelSession, SessionTerminal
 from chaoscore.domain.interaction.event import Event
 from chaoscore.domain.interaction.lock import Lock
-from chaoscore.domain.interaction.names import command_token, instant_text, run_id
+from chaoscore.domain.interaction.names import command_token, instant_text, reads_as_kernel_run, run_id
 from chaoscore.domain.interaction.session import Session
 from chaoscore.domain.json import Json, JsonObject
 
@@ -32,6 +32,11 @@ class BeginRequest:
 
 def begin(unit: InteractionUnit, request: BeginRequest) -> Envelope:
     refuse_kernel(request.command_run_id)
+    if reads_as_kernel_run(request.command_run_id):
+        raise KernelSession(
+            f"command run {str(request.command_run_id)[:80]!r} reads like a run of chaos-core: choose another "
+            f"commandRunId, or leave it out"
+        )
     own = unit.session(request.command_run_id) if request.command_run_id is not None else None
     if own is not None:
         return _reenter(unit, own)

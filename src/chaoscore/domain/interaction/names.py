@@ -30,6 +30,11 @@ def is_kernel_run(run: str | None) -> bool:
     return run is not None and run.startswith(KERNEL_RUN)
 
 
+def reads_as_kernel_run(run: str | None) -> bool:
+    """Also where only letter case or blanks around it differ: neither people nor every file system tell those apart."""
+    return run is not None and run.strip().casefold().startswith(KERNEL_RUN.casefold())
+
+
 def slug(value: str, chars_max: int = 40) -> str:
     return _NOT_SLUG.sub("-", value.lower()).strip("-")[:chars_max].rstrip("-") or "x"
 
