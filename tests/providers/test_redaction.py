@@ -20,12 +20,14 @@ SHAPED = [
     "sk-AbCdEfGhIjKlMnOp1234",
     "AIzaSyA1234567890abcdefghijklmnopqrstuvw",
     "AKIAIOSFODNN7EXAMPLE",
-    "ghp_abcdefghijklmnopqrstuvwxyz0123456789",
+    "ASIAIOSFODNN7EXAMPLE",
+    *(f"gh{kind}_abcdefghijklmnopqrstuvwxyz0123456789" for kind in "pousr"),
     "github_pat_11ABCDEFG0123456789_abcdefghij",
     "glpat-abcdefghij0123456789",
     "xoxb-1234567890-abcdefghij",
     "hf_abcdefghijklmnopqrstuvwxyz",
     "sk_" + "live_abcdefghijklmnop",
+    "rk_" + "test_abcdefghijklmnop",
     "-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabc\n-----END RSA PRIVATE KEY-----",
     "-----BEGIN PRIVATE KEY-----\ncut off",
 ]
@@ -46,6 +48,7 @@ def test_what_has_the_shape_of_a_key_goes(secret: str) -> None:
     redacted = Redactor().text(f"before {secret} after" if "cut off" not in secret else f"before {secret}")
     assert redacted.startswith("before [redacted]")
     assert redacted.endswith("after") or "cut off" in secret
+    assert not Redactor().finds_nothing_in(json.dumps({"a key": [f"before {secret}"]}))
 
 
 def test_a_bearer_token_goes_and_the_word_stays() -> None:

@@ -40,7 +40,20 @@ _SHAPES: tuple[tuple[str, re.Pattern[str]], ...] = (
         ),
     ),
 )
-_PIECES = tuple(piece for piece, _ in _SHAPES)
+_MARKS = "I_"
+
+
+def _by_mark(pieces: Iterable[str]) -> tuple[tuple[str, ...], tuple[tuple[str, tuple[str, ...]], ...]]:
+    """Pieces without any of the marks, and for each mark the others that hold it. One character is found many times
+    faster than several, and most texts hold none of the marks."""
+    rest, marked = list(pieces), []
+    for mark in _MARKS:
+        marked.append((mark, tuple(piece for piece in rest if mark in piece)))
+        rest = [piece for piece in rest if mark not in piece]
+    return tuple(rest), tuple(marked)
+
+
+_PLAIN_PIECES, _MARKED_PIECES = _by_mark(piece for piece, _ in _SHAPES)
 
 
 class Redactor:
@@ -63,6 +76,8 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """``text`` without secrets. Total; the same text when there is nothing to take out."""
+        if self.finds_nothing_in(text):
+            return text
         for form in self._known:
             if form in text:
                 text = text.replace(form, REDACTED)
@@ -85,9 +100,14 @@ class Redactor:
         for form in self._known:
             if form in text:
                 return False
-        for piece in _PIECES:  # noqa: SIM110
+        for piece in _PLAIN_PIECES:
             if piece in text:
                 return False
+        for mark, pieces in _MARKED_PIECES:
+            if mark in text:
+                for piece in pieces:
+                    if piece in text:
+                        return False
         return True
 
     def json(self, value: Json) -> Json:
