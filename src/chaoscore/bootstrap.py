@@ -26,6 +26,7 @@ from chaoscore.app.achieve import Achiever
 from chaoscore.app.announcing import Announcer
 from chaoscore.app.approvals import Approvals
 from chaoscore.app.capabilities import Registry
+from chaoscore.app.copyable import Copyable
 from chaoscore.app.folder_mirror import FolderMirror
 from chaoscore.app.gate import Gate
 from chaoscore.app.interaction_ports import InteractionStore
@@ -83,6 +84,7 @@ class Kernel:
     mirror: FolderMirror
     worker: Worker
     resources: KernelResources
+    announcer: Announcer | None = None
 
     @asynccontextmanager
     async def going_on(self) -> AsyncIterator[None]:
@@ -243,10 +245,13 @@ def _assemble(
     principal = local_principal()
     worker = Worker(runs, stores.decisions, clock, lambda: CallContext(principal, Connection("worker")), stores.stamp)
     approvals.on_answer(lambda _: worker.poke())
+    copyable = Copyable(settings.copy_flags, roots=tuple(map(str, settings.fs_roots)))
+    announcer: Announcer | None = None
     if settings.notify_command or settings.notify_desktop:
         from chaoscore.adapters.notify import notifier
 
-        Announcer(notifier(settings)).listen(runs.supervisor)
+        announcer = Announcer(notifier(settings), copyable)
+        announcer.listen(runs.supervisor)
     resources = KernelResources(runs, approvals, stores.runs, stores.audit, redactor, stores.stamp)
     memories = MemoryService(stores.memory, stores.audit, clock, limits)
     plans = PlanService(
@@ -289,7 +294,9 @@ def _assemble(
         limits=limits,
     )
     tools = ToolSet(kernel_tools(services), redactor)
-    return Kernel(settings, services, tools, policy, stores, provider, health, principal, mirror, worker, resources)
+    return Kernel(
+        settings, services, tools, policy, stores, provider, health, principal, mirror, worker, resources, announcer
+    )  # fmt: skip
 
 
 def _folder_store(settings: Settings, root: str) -> InteractionStore:
@@ -428,7 +435,7 @@ async def serve_http(
     from chaoscore.adapters.mcp.http import http_app
     from chaoscore.adapters.mcp.http_guard import AllowedHosts
     from chaoscore.adapters.mcp.http_server import serve_http as serve
-    from chaoscore.bootstrap_center import CENTER_PATH, open_center
+    from chaoscore.bootstrap_center import CENTER_PATH, front_door, open_center
     from chaoscore.bootstrap_interaction import interaction_definition, open_interactions
 
     allowed = AllowedHosts.for_bind(settings.host, settings.allowed_hosts, settings.allowed_origins)
@@ -445,8 +452,11 @@ async def serve_http(
         def listening(host: str, port: int) -> None:
             if on_listening is not None:
                 on_listening(host, port)
+            entry = center.entry(host, port)
+            if kernel.announcer is not None:
+                kernel.announcer.page_of = entry.page_of
             if on_center is not None:
-                on_center(center.entry(host, port))
+                on_center(entry)
 
         servers = {"/mcp": _definition(kernel), "/interaction/mcp": interaction_definition(runtime)} if tools else {}
         app = http_app(
@@ -455,7 +465,7 @@ async def serve_http(
             allowed=allowed,
             clock=SystemClock(),
             ids=RandomIds(),
-            mounts={CENTER_PATH: center.site},
+            mounts={CENTER_PATH: center.site} if tools else {CENTER_PATH: center.site, "/": front_door()},
             on_close=center.site.close,
         )
         async with kernel.going_on() if worker else nullcontext():

@@ -10,11 +10,13 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from chaoscore.adapters.files.interaction import FileInteractionStore, FolderSettings
 from chaoscore.adapters.system import SystemClock
-from chaoscore.adapters.web import CENTER_PATH, Access, CenterSite
+from chaoscore.adapters.web import CENTER_PATH, Access, CenterSite, front_door
 from chaoscore.app.center import Center, Folder, Parts
+from chaoscore.app.center.inbox import RUNS
 from chaoscore.app.interactions import InteractionService
 from chaoscore.bootstrap_interaction import random_hex
 from chaoscore.domain.redaction import Redactor
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from chaoscore.bootstrap import Kernel
     from chaoscore.bootstrap_interaction import Interactions
 
-__all__ = ["CENTER_PATH", "CenterEntry", "OpenCenter", "open_center"]
+__all__ = ["CENTER_PATH", "CenterEntry", "OpenCenter", "front_door", "open_center"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -34,6 +36,10 @@ class CenterEntry:
     page: str
     link: str
     token: str
+
+    def page_of(self, decision: str) -> str:
+        """Where a question of a run is answered, after signing in."""
+        return f"{self.page}decisions/{RUNS}/{quote(decision, safe='')}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,9 @@ from chaoscore.adapters.notify import AT_ONCE_MAX, START_SECONDS_MAX, WAITING_MA
 from chaoscore.app.approval_ports import Notice, Notifier
 
 PATIENCE_SECONDS = 60.0
-NOTICE = Notice("d-1", "r-1", "approval", "write_text wants to write DOCS.md", "http://127.0.0.1:3000/d-1")
+COMMAND = "chaoscore decide d-1 --data-dir '/a b'"
+URL = "http://127.0.0.1:3000/center/decisions/runs/d-1"
+NOTICE = Notice("d-1", "r-1", "approval", "write_text wants to write DOCS.md", COMMAND, URL)
 PATH = os.environ["PATH"]
 RECORD = """#!/bin/sh
 cat > "$1/stdin"
@@ -103,18 +105,24 @@ def test_a_program_gets_the_notice_as_json_and_in_two_variables(tmp_path: Path) 
         "run": "r-1",
         "kind": "approval",
         "text": "write_text wants to write DOCS.md",
-        "url": "http://127.0.0.1:3000/d-1",
+        "command": COMMAND,
+        "url": URL,
     }
     environ = (tmp_path / "env").read_text().splitlines()
     assert "CHAOS_NOTICE_TEXT=write_text wants to write DOCS.md" in environ
     assert "CHAOS_NOTICE_DECISION=d-1" in environ
+    assert f"CHAOS_NOTICE_URL={URL}" in environ
+    assert f"CHAOS_NOTICE_COMMAND={COMMAND}" in environ
     assert (tmp_path / "count").read_text() == "2\n"
     assert (tmp_path / "cwd").read_text() == "/\n"
 
 
 def test_the_address_is_optional(tmp_path: Path) -> None:
-    told(notifier(Ways((script(tmp_path, RECORD), str(tmp_path)))), Notice("d-1", "r-1", "approval", "x"))
-    assert json.loads((tmp_path / "stdin").read_bytes())["url"] is None
+    told(notifier(Ways((script(tmp_path, RECORD), str(tmp_path)))), Notice("d-1", "r-1", "approval", "x", COMMAND))
+    told_of = json.loads((tmp_path / "stdin").read_bytes())
+    assert (told_of["url"], told_of["command"]) == (None, COMMAND)
+    environ = (tmp_path / "env").read_text()
+    assert "CHAOS_NOTICE_URL" not in environ and f"CHAOS_NOTICE_COMMAND={COMMAND}\n" in environ
 
 
 def test_nothing_of_the_environment_that_can_be_a_secret_is_handed_on(tmp_path: Path) -> None:
@@ -131,12 +139,15 @@ def test_nothing_of_the_environment_that_can_be_a_secret_is_handed_on(tmp_path: 
     told(notifier(Ways((script(tmp_path, RECORD), str(tmp_path))), environ))
     names = {line.partition("=")[0] for line in (tmp_path / "env").read_text().splitlines()}
     shells_own = {"PWD", "OLDPWD", "SHLVL", "_"}
-    assert names - shells_own == {*("PATH", "HOME", "LC_ALL", "DISPLAY", "CHAOS_NOTICE_TEXT", "CHAOS_NOTICE_DECISION")}
+    assert names - shells_own == {
+        *("PATH", "HOME", "LC_ALL", "DISPLAY", "CHAOS_NOTICE_TEXT", "CHAOS_NOTICE_DECISION"),
+        *("CHAOS_NOTICE_COMMAND", "CHAOS_NOTICE_URL"),
+    }
 
 
 @pytest.mark.parametrize("text", ["a\0b", "a\nb\x1b[31m", "a\u202eb", "a\ud800b", "日本語 & <b>", "x" * 100_000, ""])
 def test_a_text_of_any_characters_arrives_as_one_bounded_line(text: str, tmp_path: Path) -> None:
-    told(notifier(Ways((script(tmp_path, RECORD), str(tmp_path)))), Notice("d-1", "r-1", "approval", text))
+    told(notifier(Ways((script(tmp_path, RECORD), str(tmp_path)))), Notice("d-1", "r-1", "approval", text, COMMAND))
     arrived = json.loads((tmp_path / "stdin").read_bytes())["text"]
     assert len(arrived) <= 2_000
     assert arrived.isprintable()
@@ -151,7 +162,7 @@ def test_a_process_that_tells_and_ends_still_delivers(tmp_path: Path) -> None:
         "from chaoscore.adapters.notify import ProgramNotifier\n"
         "from chaoscore.app.approval_ports import Notice\n"
         "made = ProgramNotifier(sys.argv[1:], environ={'PATH': '/usr/bin:/bin'})\n"
-        "asyncio.run(made.tell(Notice('d-1', 'r-1', 'approval', 'x')))\n"
+        "asyncio.run(made.tell(Notice('d-1', 'r-1', 'approval', 'x', 'c')))\n"
     )
     command = [sys.executable, "-c", program, script(tmp_path, RECORD), str(tmp_path)]
     done = subprocess.run(command, timeout=PATIENCE_SECONDS, check=False, capture_output=True)
@@ -299,18 +310,21 @@ def test_without_any_way_nothing_happens(caplog: pytest.LogCaptureFixture) -> No
 SPEAK = '#!/bin/sh\nprintf "%s\\n" "$@" > {place}/spoken\n'
 
 
+@pytest.mark.parametrize("url", [URL, None])
 @pytest.mark.parametrize(("platform", "name"), [("linux", "notify-send"), ("darwin", "osascript")])
-def test_the_desktops_own_program_shows_title_text_and_address(platform: str, name: str, tmp_path: Path) -> None:
+def test_the_desktops_own_program_shows_title_text_and_how_to_answer(
+    platform: str, name: str, url: str | None, tmp_path: Path
+) -> None:
     script(tmp_path, SPEAK.format(place=tmp_path), name)
-    notice = Notice("d-1", "r-1", "approval", "--icon=x <b> & more", "http://127.0.0.1:3000/d-1")
+    notice = Notice("d-1", "r-1", "approval", "--icon=x <b> & more", COMMAND, url)
     told(ProgramNotifier(desktop=True, environ={"PATH": f"{tmp_path}:{PATH}"}, platform=platform), notice)
     spoken = (tmp_path / "spoken").read_text().splitlines()
     if platform == "linux":
         after = spoken[spoken.index("--") + 1 :]
-        assert after == ["Chaos Core", "--icon=x &lt;b&gt; &amp; more", "http://127.0.0.1:3000/d-1"]
+        assert after == ["Chaos Core", "--icon=x &lt;b&gt; &amp; more", url or COMMAND]
     else:
         assert spoken[0::2][:3] == ["-e", "-e", "-e"]
-        assert spoken[6:] == ["Chaos Core", "--icon=x <b> & more", "http://127.0.0.1:3000/d-1"]
+        assert spoken[6:] == ["Chaos Core", "--icon=x <b> & more", url or COMMAND]
 
 
 @pytest.mark.parametrize(("platform", "name"), [("linux", "notify-send"), ("darwin", "osascript")])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import signal
@@ -14,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, cast
 
 import httpx2
 import pytest
@@ -21,7 +23,7 @@ import pytest
 from chaoscore.bootstrap import open_kernel
 from chaoscore.domain.json import JsonObject
 from chaoscore.settings import Settings
-from tests.mcp.support import ROOT
+from tests.mcp.support import ENVELOPE, ROOT
 from tests.web.harness import hidden
 
 PATIENCE_SECONDS = 60.0
@@ -78,6 +80,10 @@ def test_decide_web_serves_the_page_alone_on_this_machine_until_ctrl_c(tmp_path:
         assert browser.get(center.link).status_code == 200
         assert "Nothing waits for you" in browser.get(center.page).text
         server = center.page.removesuffix("/center/")
+        front = browser.get(f"{server}/")
+        assert (front.status_code, front.headers["location"]) == (307, "/center/")
+        assert browser.get(f"{server}/", follow_redirects=True).url == center.page
+        assert [browser.get(f"{server}/{path}").status_code for path in ("elsewhere", "centers")] == [404, 404]
         assert browser.post(f"{server}/mcp", json={}).status_code == 404
         assert browser.post(f"{server}/interaction/mcp", json={}).status_code == 404
         center.stop()
@@ -173,3 +179,43 @@ def test_a_server_for_one_client_loads_nothing_of_the_page() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
     assert ended.stdout.strip() == "[]"
+
+
+def test_a_notice_carries_the_address_of_the_question_and_the_command_that_answers_it(tmp_path: Path) -> None:
+    notes, heard, tell = tmp_path / "notes", tmp_path / "heard", tmp_path / "tell"
+    notes.mkdir()
+    os.mkfifo(heard)
+    tell.write_text(f"#!/bin/sh\ncat > {heard}\n", "utf-8")
+    tell.chmod(0o755)
+    (tmp_path / "data").mkdir(mode=0o700)
+    arguments: JsonObject = {"path": str(notes / "a.txt"), "text": "x"}
+    write: JsonObject = {"id": "s1", "capability": "fs.write_text", "arguments": arguments}
+    command = ("serve", "--http", "--port", "0", "--root", str(notes))
+    with (
+        started(tmp_path, *command, CHAOS_CORE_NOTIFY_COMMAND=str(tell)) as center,
+        httpx2.Client(timeout=PATIENCE_SECONDS) as browser,
+    ):
+        server = center.page.removesuffix("/center/")
+        plan = call_tool(browser, server, "chaoscore_plan", {"steps": [write]})
+        asked = call_tool(browser, server, "chaoscore_execute", {"plan_id": plan["data"]["plan_id"]})
+        notice = json.loads(heard.read_text("utf-8"))  # opens once the program does
+        (decision,) = asked["data"]["decisions"]
+        assert notice["url"] == f"{center.page}decisions/runs/{decision['decision']}"
+        assert notice["command"] == f"chaoscore decide {decision['decision']} --data-dir {tmp_path / 'data'}"
+        assert browser.get(notice["url"]).status_code == 401
+        browser.get(center.link)
+        assert str(notes / "a.txt") in browser.get(notice["url"]).text
+
+
+def call_tool(client: httpx2.Client, server: str, name: str, arguments: JsonObject) -> dict[str, Any]:
+    """One call of the stateless protocol era."""
+    headers = {
+        "mcp-protocol-version": "2026-07-28",
+        "mcp-method": "tools/call",
+        "mcp-name": name,
+        "accept": "application/json",
+    }
+    params = {"name": name, "arguments": arguments, "_meta": ENVELOPE}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    answer = client.post(f"{server}/mcp", json=body, headers=headers)
+    return cast("dict[str, Any]", answer.json()["result"]["structuredContent"])

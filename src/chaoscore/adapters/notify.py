@@ -181,9 +181,13 @@ class ProgramNotifier:
             "run": _line(notice.run),
             "kind": _line(notice.kind),
             "text": text,
+            "command": _line(notice.command),
             "url": None if notice.url is None else _line(notice.url),
         }
         environ = {**self._environ, "CHAOS_NOTICE_TEXT": text, "CHAOS_NOTICE_DECISION": decision}
+        environ["CHAOS_NOTICE_COMMAND"] = _line(notice.command)
+        if notice.url is not None:
+            environ["CHAOS_NOTICE_URL"] = _line(notice.url)
         stdin = json.dumps(told, ensure_ascii=False).encode("utf-8") + b"\n"
         return _Program(os.path.basename(self._command[0]), self._command, stdin, environ)
 
@@ -198,7 +202,7 @@ class ProgramNotifier:
             if not told:
                 log.warning("there are no desktop notifications: %r was not found; install it, or turn them off", name)
             return None
-        body = _line(notice.text) + ("" if notice.url is None else f"\n{_line(notice.url)}")
+        body = f"{_line(notice.text)}\n{_line(notice.url or notice.command)}"
         if name == "osascript":
             script = tuple(part for line in _APPLESCRIPT for part in ("-e", line))
             return _Program(name, (found, *script, TITLE, body), b"", self._environ)

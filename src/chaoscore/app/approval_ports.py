@@ -24,12 +24,14 @@ class ApproverPin(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something began to wait for a person. ``text`` is one plain line without anything secret."""
+    """Something began to wait for a person. ``text`` is one plain line without anything secret, ``command`` a whole
+    command line that answers it, ``url`` the page of the question where one is served."""
 
     decision: str
     run: str
     kind: str
     text: str
+    command: str
     url: str | None = None
 
 

@@ -51,9 +51,10 @@ def load_settings(flags: Flags, environ: Mapping[str, str], cwd: Path, *, read_o
     sources.refuse_borrowed_keys()
     read = _Reader(sources, environ, cwd)
     data_dir = read.data_dir(writable=not read_only)
+    policy_path = read.one("policy_path", read.path) or data_dir / POLICY_FILE
     return Settings(
         data_dir=data_dir,
-        policy_path=read.one("policy_path", read.path) or data_dir / POLICY_FILE,
+        policy_path=policy_path,
         fs_roots=read.roots(),
         interactions_root=read.one("interactions_root", read.path) or data_dir / INTERACTIONS_FOLDER,
         provider=read.one("provider", values.one_of(PROVIDERS)) or "openai",
@@ -72,8 +73,19 @@ def load_settings(flags: Flags, environ: Mapping[str, str], cwd: Path, *, read_o
         ca_file=read.one("ca_file", lambda found: values.ca_file(found, read.path(found))),
         notify_command=read.one("notify_command", read.command) or (),
         notify_desktop=read.one("notify_desktop", values.one_of(SWITCH)) == "true",
+        copy_flags=_copy_flags(data_dir, policy_path, environ),
         limits=read.limits(),
     )
+
+
+def _copy_flags(data_dir: Path, policy_path: Path, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """As a terminal needs them that has nothing of this process's environment."""
+    try:
+        usual: Path | None = user_data_dir(environ)
+    except ConfigurationInvalid:
+        usual = None
+    flags = () if data_dir == usual else ("--data-dir", str(data_dir))
+    return flags if policy_path == data_dir / POLICY_FILE else (*flags, "--policy", str(policy_path))
 
 
 class _Reader:

@@ -70,6 +70,8 @@ class Settings:
     """Certificate authorities trusted besides the system's, by ``http.request`` and by model providers."""
     notify_command: tuple[str, ...] = field(default=(), repr=False)  # an argument can be a secret
     notify_desktop: bool = False
+    copy_flags: tuple[str, ...] = ()
+    """The flags that lead another command to this data directory and policy; none where it finds them by itself."""
     limits: Limits = field(default_factory=Limits)
 
     def secrets(self) -> tuple[str, ...]:

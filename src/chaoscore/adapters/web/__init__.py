@@ -5,6 +5,6 @@ a form may send, and text that cannot become markup.
 """
 
 from chaoscore.adapters.web.access import Access
-from chaoscore.adapters.web.site import CENTER_PATH, CenterSite
+from chaoscore.adapters.web.site import CENTER_PATH, CenterSite, front_door
 
-__all__ = ["CENTER_PATH", "Access", "CenterSite"]
+__all__ = ["CENTER_PATH", "Access", "CenterSite", "front_door"]

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Message, Receive, Scope, Send
 
@@ -258,6 +258,15 @@ class CenterSite:
         if self.center.changes.is_full:
             return PlainTextResponse("too many pages listen already", 503, {"retry-after": "15"})
         return EventStream(self.center.changes, lambda: self.access.session(cookie, touch=False) is not None)
+
+
+def front_door(base: str = CENTER_PATH) -> Starlette:
+    """For a server of this page alone: its bare address leads to the page, and nothing else is there."""
+
+    async def lead(request: Request) -> Response:
+        return RedirectResponse(f"{base}/", 307, HEADERS)
+
+    return Starlette(routes=[Route("/", lead, methods=["GET"])])
 
 
 def _peer(request: Request) -> str:
