@@ -254,6 +254,7 @@ def test_every_run_ends_keeps_writes_apart_and_respects_dependencies(
     asked: set[Key] = set()
     for _ in range(200):
         moves = state.moves(busy=frozenset(busy), asked=frozenset(asked))
+        started = 0
         for move in moves:
             if isinstance(move, Settle):
                 before = state.action((move.step.id, move.item)) or Action(
@@ -268,6 +269,9 @@ def test_every_run_ends_keeps_writes_apart_and_respects_dependencies(
                 break
             busy[(move.step.id, move.item)] = move.step
             state.put(Action(move.step.id, None, move.step.capability, "running"))
+            started += 1
+        if started == len(moves):  # a start frees nothing, so whoever started all has nothing to ask for again
+            assert not state.moves(busy=frozenset(busy), asked=frozenset(asked))
         assert len(busy) <= 3
         assert sum(1 for step in busy.values() if not state.is_read(step)) <= 1
         if not busy and not moves:
@@ -289,3 +293,28 @@ def test_every_run_ends_keeps_writes_apart_and_respects_dependencies(
     if not asked and not unknown:
         assert all(view.state in FINISHED for view in state.views())
         assert status in ("completed", "failed")
+
+
+@given(st.integers(0, 6), st.integers(0, 6), st.integers(1, 4), st.booleans(), st.booleans())
+def test_whoever_starts_all_that_may_start_has_nothing_to_ask_for_again(
+    first: int, second: int, concurrency: int, first_writes: bool, second_writes: bool
+) -> None:
+    kinds = {True: write, False: read}
+    source = read("s0")
+    fans = [
+        kinds[writes](name, for_each=ForEach(Reference("s0", path), 10))
+        for name, path, writes in (("s1", "/a", first_writes), ("s2", "/b", second_writes))
+    ]
+    output: Json = {"a": list(range(first)), "b": list(range(second))}
+    state = run_of(source, *fans, limits=Limits(concurrency_max=concurrency), actions=(done(source, output),))
+    ended = 0
+    while moves := state.moves(busy=frozenset(), asked=frozenset()):
+        busy = frozenset((move.step.id, move.item) for move in moves)
+        for move in moves:
+            assert isinstance(move, Propose)
+            state.put(Action(move.step.id, move.item, move.step.capability, "running"))
+        assert state.moves(busy=busy, asked=frozenset()) == []
+        for move in moves:
+            state.put(done(move.step, item=move.item))
+        ended += len(moves)
+    assert ended == first + second

@@ -6,7 +6,7 @@ has ten items or ten thousand.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, KeysView
 
 from chaoscore.domain.action import FINISHED, Action, State
 
@@ -44,14 +44,15 @@ class StepActions:
     def __iter__(self) -> Iterator[Action]:
         return iter(self._by_item.values())
 
-    def startable(self, total: int) -> list[int]:
-        """Indices of the items that have not started, in order; ``total`` is how many items the step has."""
+    def startable(self, total: int) -> KeysView[int]:
+        """Indices of the items that have not started, in order; ``total`` is how many items the step has. Good until
+        the next ``put``: a copy would make one more item cost as much as there are items left."""
         if self._startable is None:
             known = self._by_item
             self._startable = dict.fromkeys(
                 i for i in range(total) if (a := known.get(i)) is None or a.state in _STARTABLE
             )
-        return list(self._startable)
+        return self._startable.keys()
 
     def count(self, *states: State) -> int:
         return sum(self._counts.get(state, 0) for state in states)

@@ -5,7 +5,6 @@ which put their events into the transaction of the state change.
 from __future__ import annotations
 
 import asyncio
-import hmac
 import json
 import re
 import sqlite3
@@ -80,8 +79,9 @@ class SqliteAuditStore:
         return await asyncio.to_thread(self._verify, progress)
 
     def redact(self, value: Json) -> JsonObject:
-        digest = hmac.new(self._chain.key, canonical_text(value).encode("ascii"), "sha256").hexdigest()
-        return {"digest": digest, "preview": preview(value, self._redactor)}
+        keyed = self._chain.keyed.copy()
+        keyed.update(canonical_text(value).encode("ascii"))
+        return {"digest": keyed.hexdigest(), "preview": preview(value, self._redactor)}
 
     def _verify(self, progress: Callable[[int], None] | None) -> ChainReport:
         try:

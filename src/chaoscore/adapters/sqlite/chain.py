@@ -81,7 +81,6 @@ class Chain:
         self._ids = ids
         self._redactor = redactor or Redactor()
         self.problem: StorageError | None = None
-        self._key: bytes | None = None
         self._keyed: hmac.HMAC | None = None
         self._head_file: int | None = None
         self._last: Checkpoint | None = None
@@ -124,17 +123,16 @@ class Chain:
     def load(self, execute: Execute) -> None:
         """Once, when the store is opened. What is wrong with the key is remembered and told to whoever needs it."""
         try:
-            self._key = self.key_of(execute)
-            self._keyed = hmac.new(self._key, digestmod="sha256")
+            self._keyed = hmac.new(self.key_of(execute), digestmod="sha256")
         except StorageError as problem:
             self.problem = problem
 
     @property
-    def key(self) -> bytes:
-        """Raises ``StorageError`` when there is none that fits."""
-        if self._key is None:
+    def keyed(self) -> hmac.HMAC:
+        """HMAC-SHA256 under the key, to be copied and not to be fed. Raises ``StorageError`` when no key fits."""
+        if self._keyed is None:
             raise self.problem or self._lost(f"{str(self.key_path)!r} was not read")
-        return self._key
+        return self._keyed
 
     def _lost(self, what: str) -> StorageError:
         return StorageError(
@@ -163,18 +161,16 @@ class Chain:
         """Put events at the end of the chain, as part of the transaction."""
         if not new:
             return
-        if self._keyed is None:
-            raise self.problem or self._lost(f"{str(self.key_path)!r} was not read")
-        head = transaction.head
+        keyed, head = self.keyed, transaction.head
         if head is None:
             # The last one written here, unless another process has gone on since: then its place is taken already.
             head = transaction.base = self._last or _newest(transaction)
             try:
-                self._extend(transaction, self._keyed, head, new)
+                self._extend(transaction, keyed, head, new)
                 return
             except sqlite3.IntegrityError:
                 head = transaction.base = _newest(transaction)
-        self._extend(transaction, self._keyed, head, new)
+        self._extend(transaction, keyed, head, new)
 
     def _extend(self, transaction: Transaction, key: hmac.HMAC, head: Checkpoint, new: Sequence[Entry]) -> None:
         seq, mac = head.seq, head.mac

@@ -42,7 +42,7 @@ class _Start:
 class _Turn:
     """What one transaction will hold, and what starts once it is durable."""
 
-    actions: list[Action] = field(default_factory=list)
+    actions: dict[Key, Action] = field(default_factory=dict)
     events: list[AuditEvent] = field(default_factory=list)
     starts: list[_Start] = field(default_factory=list)
 
@@ -301,7 +301,7 @@ class Driver:
             raise
         for start in turn.starts:
             self._launch(start.admission)
-        for action in (*turn.actions, *(start.action for start in turn.starts)):
+        for action in (*turn.actions.values(), *(start.action for start in turn.starts)):
             self._tell(action)
 
     async def _commit(self, turn: _Turn) -> None:
@@ -311,7 +311,7 @@ class Driver:
         used = tuple(start.action.grant for start in turn.starts if start.action.grant is not None)
         unanswered = self._asked_about({start.action.key for start in turn.starts})
         starts = tuple(start.action for start in turn.starts)
-        changes = Changes((*turn.actions, *starts), used_grants=used, unanswered=unanswered)
+        changes = Changes((*turn.actions.values(), *starts), used_grants=used, unanswered=unanswered)
         try:
             await self._recorder.commit(changes, [*turn.events, *(e for start in turn.starts for e in start.events)])
         except Conflict as refused:
@@ -322,7 +322,7 @@ class Driver:
                 self.state.put(start.before)
             turn.starts.clear()
             if turn:
-                await self._recorder.commit(Changes(tuple(turn.actions)), turn.events)
+                await self._recorder.commit(Changes(tuple(turn.actions.values())), turn.events)
             await self._read_grants()
             self._wake.set()
 
@@ -364,8 +364,8 @@ class Driver:
         return self._recorded(proposal.step.id, proposal.item, proposal.step.capability)
 
     def _put(self, turn: _Turn, action: Action, told: bool = True) -> None:
-        turn.actions = [other for other in turn.actions if other.key != action.key]
-        turn.actions.append(action)
+        turn.actions.pop(action.key, None)  # the last word on an action is also the last in order
+        turn.actions[action.key] = action
         if told:
             turn.events.append(self.facts.settled(action))
         self.state.put(action)
@@ -407,7 +407,7 @@ class Driver:
 
     def _keep_results(self, turn: _Turn) -> None:
         """Results that could not be recorded are kept as evidence for whoever decides about the unknown outcome."""
-        for action in turn.actions:
+        for action in turn.actions.values():
             if action.finished_at is not None and action.started_at is not None:
                 self._background(self._add_evidence(action, {"event": action.state, "output": action.output}))
 
