@@ -33,7 +33,10 @@ def same(folder: Folder, indexed: SqliteCatalog) -> None:
     reference.refresh()
     indexed.prepare()
     indexed.refresh()
+    indexed.refresh_unfinished()
     assert list(indexed.unfinished_runs()) == list(reference.unfinished_runs())
+    assert list(indexed.pending_decisions()) == list(reference.pending_decisions())
+    assert list(indexed.ready_runs()) == list(reference.ready_runs())
     assert list(indexed.waiting_decisions()) == list(reference.waiting_decisions())
     for run in reference.unfinished_runs():
         assert list(indexed.decisions_of(run)) == list(reference.decisions_of(run))

@@ -19,7 +19,6 @@ from chaoscore.app.ports import DecisionStore, RunStore
 from chaoscore.app.question_folder import FoundAnswer, answers, mirror
 from chaoscore.domain.approval import RunDecision, WaitingRef
 from chaoscore.domain.errors import ChaosError
-from chaoscore.domain.interaction.errors import MalformedState
 from chaoscore.domain.interaction.names import KERNEL_RUN, is_kernel_run
 from chaoscore.domain.records import Run
 
@@ -246,14 +245,7 @@ def _by_root(refs: Iterable[WaitingRef]) -> dict[str, list[WaitingRef]]:
 
 def _missing(unit: InteractionUnit, refs: Iterable[WaitingRef]) -> list[str]:
     """The runs whose question does not lie in the folder."""
-
-    def lies_there(name: str) -> bool:
-        try:
-            return unit.decision(name) is not None
-        except MalformedState:
-            return True
-
-    return [ref.run for ref in refs if not lies_there(ref.id)]
+    return [ref.run for ref in refs if not unit.has_decision(ref.id)]
 
 
 def _with_response(unit: InteractionUnit, refs: Iterable[WaitingRef]) -> list[str]:
@@ -262,8 +254,4 @@ def _with_response(unit: InteractionUnit, refs: Iterable[WaitingRef]) -> list[st
 
 def _kernel_sessions(unit: InteractionUnit) -> list[str]:
     """The runs for which an unfinished session stands in the folder."""
-    return [
-        session.command_run_id.removeprefix(KERNEL_RUN)
-        for session in unit.unfinished_sessions()
-        if is_kernel_run(session.command_run_id)
-    ]
+    return [run.removeprefix(KERNEL_RUN) for run in unit.unfinished_runs() if is_kernel_run(run)]

@@ -88,6 +88,14 @@ class InteractionUnit(Protocol):
         """All of the run, in enumeration order."""
         ...
 
+    def unfinished_runs(self) -> tuple[str, ...]:
+        """Of ``unfinished_sessions``, by what is known of them: no document need be read for it."""
+        ...
+
+    def has_decision(self, decision: str) -> bool:
+        """Whether something stands where the decision belongs, readable or not."""
+        ...
+
     def has_response(self, decision: str) -> bool:
         """Whether something stands where the response belongs, readable or not."""
         ...

@@ -40,6 +40,9 @@ class FallbackCatalog:
     def refresh(self) -> None:
         self._try(lambda catalog: catalog.refresh())
 
+    def refresh_unfinished(self) -> None:
+        self._try(lambda catalog: catalog.refresh_unfinished())
+
     def settle(self, appended_bytes: int) -> None:
         self._try(lambda catalog: catalog.settle(appended_bytes))
 
@@ -60,6 +63,12 @@ class FallbackCatalog:
 
     def waiting_decisions(self) -> Sequence[str]:
         return self._use.waiting_decisions()
+
+    def pending_decisions(self) -> Sequence[str]:
+        return self._use.pending_decisions()
+
+    def ready_runs(self) -> Sequence[str]:
+        return self._use.ready_runs()
 
     def decisions_of(self, run: str) -> Sequence[str]:
         return self._use.decisions_of(run)

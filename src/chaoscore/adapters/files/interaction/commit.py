@@ -18,6 +18,8 @@ from chaoscore.adapters.files.interaction.fileops import FileOps, close_quietly,
 from chaoscore.adapters.files.interaction.folder import Folder
 from chaoscore.domain.errors import Conflict
 
+_SYNCED_TOGETHER = 64
+"""How many files are open at once at most."""
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
@@ -53,6 +55,7 @@ class Commit:
         self._temps: dict[str, str] = {}
         self._made: list[str] = []
         self._undo: list[Callable[[], None]] = []
+        self._at: Step
         self.warnings: list[str] = []
         self.failed: set[str] = set()
         """What was not put where it belongs although the operation happened."""
@@ -60,11 +63,11 @@ class Commit:
     def prepare(self) -> None:
         """Raises ``StorageError`` and ``Conflict`` with nothing changed."""
         try:
-            for step in self._steps:
-                self._prepare(step)
+            for start in range(0, len(self._steps), _SYNCED_TOGETHER):
+                self._prepare_together(self._steps[start : start + _SYNCED_TOGETHER])
         except OSError as error:
             self.abandon()
-            raise _specific(error, step) from error
+            raise _specific(error, self._at) from error
         except Exception:
             self.abandon()
             raise
@@ -100,10 +103,27 @@ class Commit:
         for temporary in self._temps.values():
             _quietly(self._ops.unlink, temporary)
 
-    def _prepare(self, step: Step) -> None:
-        if isinstance(step, Move):
-            self._directory(step.target.rpartition("/")[0])
-            return
+    def _prepare_together(self, steps: Sequence[Step]) -> None:
+        """All are written before the first is synced: that sync writes the journal for the others, too."""
+        written: list[tuple[Put, int]] = []
+        try:
+            for self._at in steps:
+                if isinstance(self._at, Move):
+                    self._directory(self._at.target.rpartition("/")[0])
+                else:
+                    written.append((self._at, self._written(self._at)))
+            for self._at, fd in written:
+                if self._at.durable:
+                    self._ops.fsync(fd)
+            while written:
+                self._at, fd = written.pop()
+                self._ops.close(fd)
+        finally:
+            for _, fd in written:
+                close_quietly(self._ops, fd)
+
+    def _written(self, step: Put) -> int:
+        """The temporary file with the content, still open."""
         directory = step.relative.rpartition("/")[0]
         if directory:
             self._directory(directory, exclusive=step.exclusive and step.relative.endswith("/decision.json"))
@@ -114,10 +134,10 @@ class Commit:
             rest = step.data
             while rest:
                 rest = rest[self._ops.write(fd, rest) :]
-            if step.durable:
-                self._ops.fsync(fd)
-        finally:
-            self._ops.close(fd)
+        except BaseException:
+            close_quietly(self._ops, fd)
+            raise
+        return fd
 
     def _directory(self, relative: str, exclusive: bool = False) -> None:
         """Make it and what is above it. ``exclusive`` raises ``FileExistsError`` when it is there."""

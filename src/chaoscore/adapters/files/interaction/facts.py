@@ -136,7 +136,11 @@ class Catalog(Protocol):
         ...
 
     def refresh(self) -> None:
-        """Notice what anybody changed."""
+        """Notice what anybody changed who left a sign of it."""
+        ...
+
+    def refresh_unfinished(self) -> None:
+        """Notice also what was done to unfinished documents without a sign: each of them is looked at."""
         ...
 
     def warnings(self, kind: Kind) -> Sequence[str]:
@@ -150,6 +154,14 @@ class Catalog(Protocol):
         ...
 
     def waiting_decisions(self) -> Sequence[str]: ...
+
+    def pending_decisions(self) -> Sequence[str]:
+        """Those in the state ``waiting``, in enumeration order; no document need be read for it."""
+        ...
+
+    def ready_runs(self) -> Sequence[str]:
+        """Those in the state ``ready-to-resume``, in enumeration order."""
+        ...
 
     def decisions_of(self, run: str) -> Sequence[str]: ...
 

@@ -172,6 +172,16 @@ class IndexDb:
         query = "SELECT name FROM decisions WHERE state IN ('waiting', 'created')"
         return [name for (name,) in self._db.execute(query)]
 
+    def unfinished_versions(self, kind: f.Kind) -> list[tuple[str, int, int, int]]:
+        """Name, inode, size and mtime of every unfinished document of ``sessions`` or ``decisions``."""
+        where = f"state NOT IN ({_TERMINAL})" if kind == "sessions" else "state IN ('waiting', 'created')"
+        return self._db.execute(f"SELECT name, inode, size, mtime FROM {kind} WHERE {where}").fetchall()
+
+    def in_state(self, kind: f.Kind, state: str) -> list[str]:
+        """An unfinished state of ``sessions`` or ``decisions``: the index of those is asked alone."""
+        where = f"state NOT IN ({_TERMINAL})" if kind == "sessions" else "state IN ('waiting', 'created')"
+        return [name for (name,) in self._db.execute(f"SELECT name FROM {kind} WHERE state = ? AND {where}", (state,))]
+
     def decisions_of(self, run: str) -> list[str]:
         return [name for (name,) in self._db.execute("SELECT name FROM decisions WHERE run = ?", (run,))]
 

@@ -96,6 +96,9 @@ class ScanCatalog:
             document_names(folder, "capsules"), "capsules/{}.json", self._capsules, read_capsule
         )
 
+    def refresh_unfinished(self) -> None:
+        """Everything was looked at."""
+
     def warnings(self, kind: f.Kind) -> Sequence[str]:
         if kind == "sessions":
             found = _faults(self._sessions)
@@ -136,6 +139,13 @@ class ScanCatalog:
     def waiting_decisions(self) -> Sequence[str]:
         found = [name for name, (_, facts, _) in self._decisions.items() if facts and facts.state == "waiting"]
         return sorted(found, key=f.decision_order)
+
+    def pending_decisions(self) -> Sequence[str]:
+        return self.waiting_decisions()
+
+    def ready_runs(self) -> Sequence[str]:
+        found = [run for run, (_, facts, _) in self._sessions.items() if facts and facts.state == "ready-to-resume"]
+        return sorted(found, key=f.session_order)
 
     def decisions_of(self, run: str) -> Sequence[str]:
         found = [name for name, (_, facts, _) in self._decisions.items() if facts and facts.run == run]

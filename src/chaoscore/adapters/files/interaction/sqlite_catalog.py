@@ -36,6 +36,7 @@ _LISTED_ROWS = 5_000  # listing as many takes a few milliseconds
 _REST_FACTOR = 20
 _NO_ROW: tuple[None, None] = (None, None)
 _KINDS: tuple[f.Kind, ...] = ("sessions", "decisions", "capsules")
+_UNFINISHED_KINDS: tuple[f.Kind, ...] = ("sessions", "decisions")
 Look = Callable[[IndexDb], Iterable[tuple[f.Kind, str]]]
 
 
@@ -77,6 +78,10 @@ class SqliteCatalog:
         if self._folder.exists():
             self._guarded(self._catch_up)
 
+    def refresh_unfinished(self) -> None:
+        if self._folder.exists():
+            self._guarded(self._catch_up_unfinished)
+
     def _guarded(self, work: Callable[[IndexDb], None]) -> None:
         """A broken cache is made anew once; one that cannot be made is a ``StorageError``."""
         for attempt in (1, 2):
@@ -108,8 +113,7 @@ class SqliteCatalog:
             return
         news = signals.look(self._folder, seen, self._wall_ns() - _YOUNG_NS)
         suspects = self._take_suspects()
-        stale = self._stale_unfinished(db)
-        if news.nothing and not suspects and not stale and not self._distrust and news.token == seen:
+        if news.nothing and not suspects and not self._distrust and news.token == seen:
             self._seen = seen
             self._look_sometimes(db)
             return
@@ -117,13 +121,23 @@ class SqliteCatalog:
             for kind in self._to_verify(db, news):
                 self._verify(db, (kind,))
             silent = self._made_in_silence(db, news)
-            for kind, name in [*suspects, *stale, *_named(news.names), *silent]:
+            for kind, name in [*suspects, *_named(news.names), *silent]:
                 self._reread(db, kind, name)
             db.set_token(news.token)
         self._seen = news.token
         self._young_decisions = news.directory("decisions")
         self._distrust = False
         self._look_sometimes(db, soon=bool(news.changed) and not news.names)
+
+    def _catch_up_unfinished(self, db: IndexDb) -> None:
+        if db.token() is None:
+            self._build(db)
+            return
+        stale = self._stale_unfinished(db)
+        if stale:
+            with db.transaction():
+                for kind, name in stale:
+                    self._reread(db, kind, name)
 
     def _made_in_silence(self, db: IndexDb, news: signals.News) -> list[tuple[f.Kind, str]]:
         """Decisions that came without their audit line, behind lines that tell of other things."""
@@ -190,14 +204,10 @@ class SqliteCatalog:
     def _stale_unfinished(self, db: IndexDb) -> list[tuple[f.Kind, str]]:
         """Unfinished documents whose file is another one than the row says: edited by hand, or by a silent peer."""
         out: list[tuple[f.Kind, str]] = []
-        watched: list[tuple[f.Kind, Sequence[str]]] = [
-            ("sessions", db.unfinished_runs()),
-            ("decisions", db.waiting_decisions()),
-        ]
-        for kind, names in watched:
-            for name in names:
+        for kind in _UNFINISHED_KINDS:
+            for name, *version in db.unfinished_versions(kind):
                 stat = self._folder.stat(_relative(kind, name))
-                if stat is None or db.version(kind, name) != f.Version.of(stat):
+                if stat is None or version != [stat.inode, stat.size, stat.mtime]:
                     out.append((kind, name))
         return out
 
@@ -298,6 +308,14 @@ class SqliteCatalog:
 
     def waiting_decisions(self) -> Sequence[str]:
         return sorted(self._db.waiting_decisions(), key=f.decision_order) if self._db is not None else ()
+
+    def pending_decisions(self) -> Sequence[str]:
+        found = self._db.in_state("decisions", "waiting") if self._db is not None else ()
+        return sorted(found, key=f.decision_order)
+
+    def ready_runs(self) -> Sequence[str]:
+        found = self._db.in_state("sessions", "ready-to-resume") if self._db is not None else ()
+        return sorted(found, key=f.session_order)
 
     def decisions_of(self, run: str) -> Sequence[str]:
         return sorted(self._db.decisions_of(run), key=f.decision_order) if self._db is not None else ()

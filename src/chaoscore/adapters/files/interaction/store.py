@@ -112,7 +112,9 @@ class FileInteractionStore:
     def _close(self) -> None:
         with contextlib.suppress(ChaosError):
             if self.folder.exists():
-                self._writer.write_lagging_index(self._unit())
+                unit = self._unit()
+                unit.catch_up()
+                self._writer.write_lagging_index(unit)
         self._catalog.close()
 
     def _now_ms(self) -> int:
@@ -129,7 +131,6 @@ class FileInteractionStore:
             raise
 
     def _unit(self) -> FileUnit:
-        self._catalog.refresh()
         return FileUnit(
             self.folder, self._catalog, self._locks, self._schemas, str(self.settings.repository), self._now_ms(),
             self._hex, self.settings.limits.document_bytes_max,
@@ -169,6 +170,7 @@ class FileInteractionStore:
 
     def _attempt(self, work: Work[T], before: Work[None] | None) -> T:
         unit = self._unit()
+        unit.catch_up()  # under the lock: what the catalog is told of our writes must follow what others did
         if before is not None:
             before(unit)
             if unit.is_dirty:

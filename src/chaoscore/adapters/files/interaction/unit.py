@@ -10,7 +10,7 @@ from typing import TypeVar
 from chaoscore.adapters.files.interaction import facts as f
 from chaoscore.adapters.files.interaction.commit import Move, Put, Step
 from chaoscore.adapters.files.interaction.encoding import pretty
-from chaoscore.adapters.files.interaction.folder import Folder, malformed
+from chaoscore.adapters.files.interaction.folder import TABLE_BYTES_MAX, Folder, malformed
 from chaoscore.adapters.files.interaction.lock_cache import LockCache
 from chaoscore.adapters.files.interaction.schemas import Schemas
 from chaoscore.app.interaction_ports import DocumentKind, SessionFilter, SessionPage
@@ -76,7 +76,11 @@ class Buffer:
 
 
 class FileUnit:
-    """Implements ``InteractionUnit``. ``catalog`` must have been refreshed."""
+    """Implements ``InteractionUnit``.
+
+    The catalog is caught up with what was done without a sign when the unit lists for the first time. One that names
+    the documents it works on is spared that: it costs a look at each unfinished document.
+    """
 
     def __init__(
         self,
@@ -104,8 +108,16 @@ class FileUnit:
         self.now = names.instant_text(now_ms)
         self.warnings: list[str] = []
         self._listed: set[f.Kind] = set()
+        self._is_caught_up = False
+        self._has_looked = False
         self.archived: list[Lock] = []
         """Locks that the table written by this unit no longer holds."""
+
+    def catch_up(self) -> None:
+        """Let the catalog notice what left a sign, once per unit."""
+        if not self._is_caught_up:
+            self._is_caught_up = True
+            self._catalog.refresh()
 
     def hex(self, digits: int) -> str:
         return self._hex(digits)
@@ -153,6 +165,10 @@ class FileUnit:
             return over.to_json()
         return self._folder.load(relative)
 
+    def has_decision(self, decision: str) -> bool:
+        relative = names.decision_path(decision)
+        return relative in self._over or self._folder.stat(relative) is not None
+
     def has_response(self, decision: str) -> bool:
         relative = names.response_path(decision)
         return relative in self._over or (relative not in self._moved and self._folder.stat(relative) is not None)
@@ -162,6 +178,13 @@ class FileUnit:
         mine = {value.command_run_id for value in self._over.values() if isinstance(value, Session)}
         runs = sorted({*self._catalog.unfinished_runs(), *mine}, key=f.session_order)
         return tuple(s for s in self._listed_all(runs, self.session) if s.state in UNFINISHED_SESSIONS)
+
+    def unfinished_runs(self) -> tuple[str, ...]:
+        self._note_listed("sessions")
+        mine = {value.command_run_id: value.is_terminal for value in self._over.values() if isinstance(value, Session)}
+        theirs = [run for run in self._catalog.unfinished_runs() if run not in mine]
+        ours = [run for run, is_terminal in mine.items() if not is_terminal]
+        return tuple(sorted([*theirs, *ours], key=f.session_order))
 
     def waiting_decisions(self) -> tuple[Decision, ...]:
         self._note_listed("decisions")
@@ -233,6 +256,10 @@ class FileUnit:
         return out
 
     def _note_listed(self, kind: f.Kind) -> None:
+        self.catch_up()
+        if not self._has_looked:
+            self._has_looked = True
+            self._catalog.refresh_unfinished()
         if kind not in self._listed:
             self._listed.add(kind)
             self.warnings.extend(self._catalog.warnings(kind))
@@ -273,15 +300,39 @@ class FileUnit:
         return bool(self.buffer.entries) or not self.pointer_stands()
 
     def pointer(self) -> dict[str, Json]:
-        """What ``active.json`` must say."""
-        ready = [s.command_run_id for s in self.unfinished_sessions() if s.state == "ready-to-resume"]
-        return active_pointer(self.waiting_decisions(), ready, self.now)
+        """What ``active.json`` must say: by the catalog, and by the documents that this unit has read or put."""
+        self.catch_up()
+        pending, ready = dict.fromkeys(self._catalog.pending_decisions()), dict.fromkeys(self._catalog.ready_runs())
+        is_new = False
+        for relative, value in (*self._read.items(), *self._over.items()):
+            directory, _, name = relative.removesuffix("/decision.json").removesuffix(".json").partition("/")
+            found, state = (pending, "waiting") if directory == "decisions" else (ready, "ready-to-resume")
+            if directory == "sessions" or relative.endswith("/decision.json"):
+                if isinstance(value, Decision | Session) and value.state == state:
+                    is_new = is_new or name not in found
+                    found[name] = None
+                else:
+                    found.pop(name, None)
+        waiting = sorted(pending, key=f.decision_order) if is_new else list(pending)
+        runs = sorted(ready, key=f.session_order) if is_new else list(ready)
+        while waiting and self._waiting(waiting[0]) is None:
+            del waiting[0]
+        first = self._waiting(waiting[0]) if waiting else None
+        return {**active_pointer([first] if first else [], runs, self.now), "pendingDecisionIds": [*waiting]}
 
-    def pointer_stands(self) -> bool:
-        """Whether ``active.json`` says it; a peer's metadata in it stays, and none at all says that nothing waits."""
-        wanted = self.pointer()
+    def _waiting(self, name: str) -> Decision | None:
+        """Read from its file, as whatever is used."""
         try:
-            there = self._folder.load(names.ACTIVE_PATH)
+            decision = self.decision(name)
+        except MalformedState:
+            return None
+        return decision if decision is not None and decision.state == "waiting" else None
+
+    def pointer_stands(self, wanted: dict[str, Json] | None = None) -> bool:
+        """Whether ``active.json`` says it; a peer's metadata in it stays, and none at all says that nothing waits."""
+        wanted = wanted or self.pointer()
+        try:
+            there = self._folder.load(names.ACTIVE_PATH, TABLE_BYTES_MAX)
         except ChaosError:
             return False
         if there is None:

@@ -172,7 +172,7 @@ class Writer:
         """``active.json`` always; ``index.json`` while it is small."""
         out: list[Step] = []
         pointer = unit.pointer()
-        stands = unit.pointer_stands() and self._folder.stat(names.ACTIVE_PATH) is not None
+        stands = unit.pointer_stands(pointer) and self._folder.stat(names.ACTIVE_PATH) is not None
         if not stands and self._allowed(unit, "active", names.ACTIVE_PATH, pointer):
             out.append(Put(names.ACTIVE_PATH, pretty(pointer), durable=False))
         table = self._contents(unit, self._settings.limits.index_bytes_max // _ENTRY_BYTES_LEAST)
