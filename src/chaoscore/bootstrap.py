@@ -401,6 +401,7 @@ def _definition(kernel: Kernel) -> ServerDefinition:
         resources=kernel.resources,
         fixed_resources=True,
         seal=StateSeal(StateKeys(kernel.settings.data_dir / STATE_KEYS_FILE), SystemClock()),
+        client_model=kernel.settings.client_model == "when-declared",
     )
 
 

@@ -45,6 +45,7 @@ OTHER_VALUES = {
     "openai_model": "model-one",
     "anthropic_api_key": "key-two",
     "anthropic_model": "model-two",
+    "client_model": "when-declared",
     "log_level": "debug",
     "log_stream": "stdout",
     "host": "0.0.0.0",

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from chaoscore.adapters.mcp.elicitation import QUESTIONS_MAX
+from chaoscore.adapters.mcp.asking import REQUESTS_MAX
 from chaoscore.adapters.mcp.state_keys import FILE_NAME, KEYS_MAX, StateKeys
 from chaoscore.domain.errors import StorageError
 from tests.mcp.support import ENVELOPE, ROOT, HttpServer, Message, RawStdio, call, http_server, message, raw_stdio
@@ -244,12 +244,12 @@ def test_who_cannot_show_forms_is_not_asked(server: RawStdio, folder: Path, elic
 
 
 def test_one_call_asks_a_bounded_number_of_questions(server: RawStdio) -> None:
-    more = {"count": QUESTIONS_MAX + 1}
+    more = {"count": REQUESTS_MAX + 1}
     first = server.request(asking("many", more))["result"]
-    assert len(first["inputRequests"]) == QUESTIONS_MAX
+    assert len(first["inputRequests"]) == REQUESTS_MAX
     responses = dict.fromkeys(first["inputRequests"], YES)
     last = server.request(asking("many", more, first["requestState"], responses))
-    assert envelope(last)["data"]["answers"] == [YES] * QUESTIONS_MAX + [None]
+    assert envelope(last)["data"]["answers"] == [YES] * REQUESTS_MAX + [None]
 
 
 def test_a_tool_that_finishes_all_the_same_has_finished(server: RawStdio) -> None:

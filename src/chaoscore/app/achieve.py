@@ -137,9 +137,18 @@ class Achiever:
             "objective": made.plan.plan.plan.objective if made.plan else goal.new_plan.objective,
             "verdict": ending,
             "plan_id": made.plan.credential if made.plan else None,
+            "plan_provider": _plan_provider(made.plan),
             "run_id": made.run.credential if made.run else None,
         }
         self._memories.note(context.connection, entry)
+
+
+def _plan_provider(plan: PlanReport | None) -> str | None:
+    """Who wrote it: the provider's id where a configured model did, else the kind of author."""
+    if plan is None:
+        return None
+    author = plan.plan.plan.author
+    return author.provider if author.source == "provider" and author.provider else author.source
 
 
 def feedback(report: RunReport, registry: Registry) -> JsonObject:

@@ -29,6 +29,8 @@ arguments {"$item": "/path"} is a value of the element. Its output is the array 
 The user's words are the JSON object after 'request'."""
 AGAIN = "An earlier plan failed. 'previous_run' in the data tells how each step ended; find another way."
 
+ALONE = "Answer with that JSON object and nothing else: no words around it, no tools."
+
 
 def instructions_for(shown: Mapping[str, Capability], fence_id: str, again: bool) -> str:
     """What is the same for every goal comes first: servers reuse the beginning that two requests share."""
@@ -42,6 +44,12 @@ def instructions_for(shown: Mapping[str, Capability], fence_id: str, again: bool
             parts.append(f"Example, for {objective!r}:\n{plan}")
     parts += [*([AGAIN] if again else []), fence_rule(fence_id)]
     return "\n".join(parts)
+
+
+def instructions_in_words(shown: Mapping[str, Capability], fence_id: str) -> str:
+    """The same for a model that cannot be given a schema: the form of the steps stands in the words."""
+    schema = json.dumps(PLAN_SCHEMA, ensure_ascii=False, separators=(",", ":"))
+    return f"{instructions_for(shown, fence_id, False)}\n{ALONE}\nJSON Schema of the array 'steps':\n{schema}"
 
 
 def schema_for(shown: Mapping[str, Capability], limits: Limits) -> JsonObject:

@@ -1,22 +1,32 @@
-"""Who plans: the caller's own steps, else the configured model, else the rules, else the caller is asked to (spec §7).
+"""Who plans: the caller's own steps, else the configured model, else the rules, else the client's model, else the
+caller is asked to (spec §7).
 
 Whoever wrote a plan, the linter checks it; a model's faulty plan goes back to it once. Nothing here asks the policy or
-runs anything. The client's model would come between the rules and ``NeedsPlan``.
+runs anything. The client's own model, where it may be asked, comes between the rules and ``NeedsPlan``.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from chaoscore.app.budget import Budget
+from chaoscore.app.budget import ANSWER_TOKENS_MAX, Budget
 from chaoscore.app.capabilities import Registry
-from chaoscore.app.plan_prompt import READING_EACH, described, instructions_for, reading_each, schema_for
+from chaoscore.app.client_model import CLIENT_MODEL, WRITE_PLAN_SECONDS, ClientModel, Prompt, Silent, Written, read_json
+from chaoscore.app.plan_prompt import (
+    READING_EACH,
+    described,
+    instructions_for,
+    instructions_in_words,
+    reading_each,
+    schema_for,
+)
 from chaoscore.app.ports import AIProvider, GeneratedJson, Ids, Usage
 from chaoscore.app.reasoning import request_text, said
 from chaoscore.domain.capability import Capability
-from chaoscore.domain.errors import Fault, NotConfigured, PlanInvalid
+from chaoscore.domain.errors import Fault, LimitExceeded, NotConfigured, PlanInvalid
 from chaoscore.domain.fence import fence
 from chaoscore.domain.fitting import fitting
 from chaoscore.domain.json import Json, JsonObject, is_array, is_object
@@ -106,9 +116,12 @@ class Planner:
         """Whether a model is there to ask."""
         return self._provider is not None and self._provider.is_configured()
 
-    async def propose(self, request: PlanRequest, budget: Budget) -> Proposal | NeedsPlan:
+    async def propose(
+        self, request: PlanRequest, budget: Budget, client: ClientModel | None = None
+    ) -> Proposal | NeedsPlan:
         """A plan without faults, or what the caller needs to write one.
 
+        ``client`` is asked when no model is configured and the rules cannot plan; a failing client raises nothing.
         Raises ``PlanInvalid`` with every fault of the caller's steps, or of the model's second try (then
         ``details['author']`` names it); another ``ProviderError``; ``LimitExceeded`` for the budget.
         """
@@ -122,13 +135,23 @@ class Planner:
             except NotConfigured as error:
                 # Its SDK is not installed: as good as no model, but say so.
                 why = error.message
-        return self._by_rules(request, why)
+        if request.feedback is not None:
+            # Nor the client's model: asking may begin its call anew, and the call has run a plan by now.
+            return self._needs_plan(request.objective, f"{why}, and the same rules would plan the same again")
+        found = self._by_rules(request)
+        if isinstance(found, Proposal):
+            return found
+        why = f"{why}, and {found.reason}"
+        if client is not None:
+            written = await self._ask_client(client, request, budget)
+            if isinstance(written, Proposal):
+                return written
+            why = f"{why}; the client's model gave no plan: {written.why}"
+        return self._needs_plan(request.objective, why, found.unexplained)
 
     # -- rules -------------------------------------------------------------------------------------------------
 
-    def _by_rules(self, request: PlanRequest, why: str) -> Proposal | NeedsPlan:
-        if request.feedback is not None:
-            return self._needs_plan(request.objective, f"{why}, and the same rules would plan the same again")
+    def _by_rules(self, request: PlanRequest) -> Proposal | Abstained:
         found = plan_by_rules(request.objective, self._registry)
         if isinstance(found, RulesPlan):
             report = check_steps(list(found.steps), self._registry, self._limits)
@@ -136,12 +159,12 @@ class Planner:
                 return Proposal(report.steps, report.facts, Author("rules"))
             what = "the caller's constraints" if report.ok else f"{report.faults[0].pointer}"
             found = Abstained((), f"rules cannot keep {what}" if report.ok else f"the rules' plan is faulty at {what}")
-        return self._needs_plan(request.objective, f"{why}, and {found.reason}", found.unexplained)
+        return found
 
     # -- the configured model ----------------------------------------------------------------------------------
 
     async def _ask_model(self, provider: AIProvider, request: PlanRequest, budget: Budget) -> Proposal | NeedsPlan:
-        shown = {capability.name: capability for capability in fitting(request.objective, self._registry, SHOWN_MAX)}
+        shown = self._shown(request.objective)
         if not shown:
             return self._needs_plan(request.objective, "no capability is registered")
         fence_id = self._ids.label("fence")
@@ -162,11 +185,13 @@ class Planner:
         author = Author("provider", made.provider_id, made.model, usage.tokens)
         if not report.ok:
             raise _model_failed(report.faults, author, usage)
-        recalled = is_object(request.context) and bool(request.context.get("memories"))
-        return Proposal(report.steps, report.facts, author, usage, recalled)
+        return Proposal(report.steps, report.facts, author, usage, _recalls(request))
 
     def _checked(self, made: GeneratedJson) -> LintReport:
         return check_steps(from_strict(made.raw), self._registry, self._limits)
+
+    def _shown(self, objective: str) -> dict[str, Capability]:
+        return {capability.name: capability for capability in fitting(objective, self._registry, SHOWN_MAX)}
 
     def _words(self, request: PlanRequest, fence_id: str) -> str:
         data = said(
@@ -200,6 +225,51 @@ class Planner:
             )
         return out
 
+    # -- the client's model ------------------------------------------------------------------------------------
+
+    async def _ask_client(self, client: ClientModel, request: PlanRequest, budget: Budget) -> Proposal | Silent:
+        """A plan, or why there is none. Not the client's fault to raise: the caller can still write the steps."""
+        shown = self._shown(request.objective)
+        if not shown:
+            return Silent("no capability is registered")
+        loop = asyncio.get_running_loop()
+        until = loop.time() + min(WRITE_PLAN_SECONDS, self._limits.provider_seconds)
+        fence_id = self._ids.label("fence")
+        words = self._words(request, fence_id)
+        prompt = Prompt(
+            instructions_in_words(shown, fence_id),
+            words,
+            min(ANSWER_TOKENS_MAX, self._limits.provider_tokens_max),
+            {"memories": _recalls(request)},
+        )
+        before = ""
+        for calls, key in enumerate(("plan", "plan-again"), 1):
+            try:
+                budget.check()
+            except LimitExceeded as error:
+                return Silent(f"{before}the bound {error.details['limit']} was reached")
+            answer = await client.write(key, prompt, until - loop.time())
+            budget.charge(Usage(calls=1))
+            if isinstance(answer, Silent):
+                return Silent(before + answer.why)
+            raw, faults, report = self._read(answer)
+            if report is not None and not faults:
+                author = Author("client-model", CLIENT_MODEL, answer.model)
+                return Proposal(report.steps, report.facts, author, Usage(calls=calls), _recalls(request))
+            if _gives_up(raw):
+                return Silent(f"{before}it found none with the registered capabilities")
+            before = f"{before}{_said(faults)}; then "
+            rejected = fence("rejected", _rejected(raw, faults), fence_id, PREVIOUS_CHARS_MAX)
+            prompt = replace(prompt, input=f"{words}\n{rejected}\n{_MEND}")
+        return Silent(before.removesuffix("; then "))
+
+    def _read(self, answer: Written) -> tuple[Json, tuple[Fault, ...], LintReport | None]:
+        raw, fault = read_json(answer.text)
+        if fault is not None:
+            return raw, (fault,), None
+        report = check_steps(from_strict(raw), self._registry, self._limits)
+        return raw, report.faults, report
+
     # -- the caller --------------------------------------------------------------------------------------------
 
     def _needs_plan(
@@ -230,6 +300,15 @@ class Planner:
 
 def _gives_up(raw: Json) -> bool:
     return is_object(raw) and raw.get("steps") == []
+
+
+def _recalls(request: PlanRequest) -> bool:
+    return is_object(request.context) and bool(request.context.get("memories"))
+
+
+def _said(faults: tuple[Fault, ...]) -> str:
+    where = faults[0].pointer[:100] or "its root"
+    return f"its plan has {len(faults)} fault{'s' if len(faults) != 1 else ''}, the first at {where}"
 
 
 def _rejected(raw: Json, faults: tuple[Fault, ...]) -> JsonObject:

@@ -79,6 +79,7 @@ class PlanService:
     ) -> PlanReport | NeedsPlan:
         """Propose, lint, preview the policy, store.
 
+        Nothing is stored before the plan is there: a call that ends because the client's model is asked may come again.
         Raises ``PlanInvalid`` with every fault, a ``ProviderError``, or ``LimitExceeded`` for the budget.
         """
         objective = _objective(request)
@@ -94,6 +95,7 @@ class PlanService:
                 feedback=request.feedback,
             ),
             budget or Budget(self._limits),
+            context.client_model,
         )
         if isinstance(proposal, NeedsPlan):
             return proposal
@@ -108,7 +110,7 @@ class PlanService:
             intent=request.intent,
             change_id=request.change_id,
             predecessor=request.predecessor,
-            recalled=proposal.author.source == "provider" and recalled is not None and recalled.any,
+            recalled=proposal.recalled,
         )
         credential = self._ids.credential("plan")
         event = AuditEvent(
@@ -121,6 +123,8 @@ class PlanService:
                 "objective": self._audit.redact(objective),
                 "steps": len(plan.steps),
                 "author": plan.author.source,
+                "provider": plan.author.provider,
+                "model": plan.author.model,
                 "policy_digest": plan.policy_digest,
                 "predecessor": plan.predecessor,
             },

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from chaoscore.app.client_model import ClientModel, RedactedClientModel
 from chaoscore.app.elicitation import Elicitor, RedactedElicitor
 from chaoscore.app.envelope import Envelope, failure
 from chaoscore.app.ports import Progress
@@ -43,7 +44,8 @@ class CallContext:
 
     ``progress`` takes ``{"progress": n, "total": n | None, "message": text}``. ``binding`` is what an anonymous plan is
     bound to until a run exists (the legacy session id), ``None`` when the transport has none. ``elicitor`` asks the
-    user in place, ``None`` when the client cannot.
+    user in place, ``None`` when the client cannot. ``client_model`` is the client's own model, ``None`` when it has
+    none or the operator does not allow it.
     """
 
     principal: Principal
@@ -51,6 +53,7 @@ class CallContext:
     progress: Progress = no_progress
     binding: str | None = None
     elicitor: Elicitor | None = None
+    client_model: ClientModel | None = None
 
 
 ToolHandler = Callable[[JsonObject, CallContext], Awaitable[Envelope]]
@@ -95,6 +98,8 @@ class ToolSet:
             return await self._call(name, arguments, context)
         if context.elicitor is not None:
             context = replace(context, elicitor=RedactedElicitor(context.elicitor, self._redactor))
+        if context.client_model is not None:
+            context = replace(context, client_model=RedactedClientModel(context.client_model, self._redactor))
         return (await self._call(name, arguments, context)).redacted(self._redactor)
 
     async def _call(self, name: str, arguments: JsonObject, context: CallContext) -> Envelope:

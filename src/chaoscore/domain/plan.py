@@ -14,7 +14,7 @@ from chaoscore.domain.evaluation import OPERATORS, Check
 from chaoscore.domain.json import Json, JsonObject, brief, is_array, is_object
 
 OnError = Literal["stop", "continue"]
-AuthorSource = Literal["caller", "provider", "rules"]
+AuthorSource = Literal["caller", "provider", "rules", "client-model"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Author:
-    """Who wrote the plan. ``tokens`` counts input and output tokens together."""
+    """Who wrote the plan. ``tokens`` counts input and output tokens together, ``None`` where nobody told.
+
+    For ``client-model``, ``model`` is what the client calls it.
+    """
 
     source: AuthorSource
     provider: str | None = None
@@ -171,7 +174,7 @@ def plan_from_json(raw: Json) -> Plan:
         objective=at.text("objective"),
         steps=tuple(step_from_json(step, f"plan.steps[{index}]") for index, step in enumerate(steps)),
         author=Author(
-            source=author.one_of("source", ("caller", "provider", "rules")),
+            source=author.one_of("source", ("caller", "provider", "rules", "client-model")),
             provider=author.text_or_none("provider"),
             model=author.text_or_none("model"),
             tokens=author.integer_or_none("tokens"),

@@ -13,12 +13,14 @@ from chaoscore.domain.errors import ConfigurationInvalid
 from chaoscore.domain.limits import Limits
 from chaoscore.settings import values
 from chaoscore.settings.model import (
+    CLIENT_MODEL_USES,
     LIMIT_BOUNDS,
     LOG_LEVELS,
     LOG_STREAMS,
     PROVIDERS,
     SWITCH,
     VARIABLES,
+    ClientModelUse,
     LogLevel,
     LogStream,
     Settings,
@@ -63,6 +65,7 @@ def load_settings(flags: Flags, environ: Mapping[str, str], cwd: Path, *, read_o
         openai_base_url=read.one("openai_base_url", values.base_url),
         anthropic_api_key=read.one("anthropic_api_key", values.secret),
         anthropic_model=read.one("anthropic_model", values.model_name),
+        client_model=cast(ClientModelUse, read.one("client_model", values.one_of(CLIENT_MODEL_USES)) or "never"),
         log_level=cast(LogLevel, read.one("log_level", values.one_of(LOG_LEVELS)) or "info"),
         log_stream=cast(LogStream, read.one("log_stream", values.one_of(LOG_STREAMS)) or "stderr"),
         host=read.one("host", values.host) or "127.0.0.1",

@@ -14,8 +14,10 @@ from chaoscore.domain.limits import Limits
 
 LogLevel = Literal["debug", "info", "warning", "error", "silent"]
 LogStream = Literal["stderr", "stdout"]
+ClientModelUse = Literal["never", "when-declared"]
 
 PROVIDERS = ("openai", "anthropic", "none")
+CLIENT_MODEL_USES: tuple[ClientModelUse, ...] = ("never", "when-declared")
 LOG_LEVELS: tuple[LogLevel, ...] = ("debug", "info", "warning", "error", "silent")
 LOG_STREAMS: tuple[LogStream, ...] = ("stderr", "stdout")
 SWITCH = ("true", "false")
@@ -58,6 +60,8 @@ class Settings:
     openai_base_url: str | None = None
     anthropic_api_key: Secret | None = None
     anthropic_model: str | None = None
+    client_model: ClientModelUse = "never"
+    """Whether the model of a calling client may be asked for a plan that nobody here could write."""
     log_level: LogLevel = "info"
     log_stream: LogStream = "stderr"
     host: str = "127.0.0.1"
@@ -114,6 +118,7 @@ VARIABLES: tuple[Variable, ...] = (
     Variable("openai_base_url", "OPENAI_BASE_URL"),
     Variable("anthropic_api_key", "ANTHROPIC_API_KEY"),
     Variable("anthropic_model", "ANTHROPIC_MODEL"),
+    Variable("client_model", "CHAOS_CORE_CLIENT_MODEL"),
     Variable("log_level", "CHAOS_CORE_LOG_LEVEL", "--log-level", "COGNITION_LOG_LEVEL"),
     Variable("log_stream", "CHAOS_CORE_LOG_STREAM", None, "COGNITION_LOG_STREAM"),
     Variable("host", "HOST", "--host"),

@@ -55,7 +55,8 @@ class ServerDefinition:
     ``lone_surrogates`` takes text that JavaScript can hold and UTF-8 cannot, over stdio; otherwise it is refused.
     ``tools_change`` announces that tools may come and go. ``fixed_resources``: the list of resources never changes, so
     a 2025-era connection costs the provider nothing until it subscribes to something.
-    ``seal`` lets tools ask the users of 2026-era clients in place; without it those are never asked.
+    ``seal`` lets tools ask the users of 2026-era clients in place; without it those are never asked. ``client_model``
+    lets tools ask the models of clients that declare one.
     ``middleware`` runs around every message, inside the layer that maps errors to the wire (the place for the SDK's
     ``requestState`` boundary, if raw tools or handlers need one).
     """
@@ -71,6 +72,7 @@ class ServerDefinition:
     tools_change: bool = False
     fixed_resources: bool = False
     seal: StateSeal | None = None
+    client_model: bool = False
     raw_tools: Sequence[RawTool] = ()
     raw_handlers: Sequence[RawHandler] = ()
     middleware: Sequence[ServerMiddleware[Any]] = ()

@@ -1,112 +1,83 @@
-"""Asking the user in place over MCP, in the way of either protocol era.
+"""Asking the user in place over MCP: forms, their answers, and who of a call's client can be asked at all.
 
-2025: the server sends ``elicitation/create`` while the call is open and withdraws it when time is up. 2026: the call
-ends with what is asked and a sealed state, and the client calls again with the answers. Above is ``server``, which
-gives each call its elicitor; the tools see ``app.elicitation`` alone.
+``asking`` below carries requests and responses in the way of either protocol era. Above is ``server``, which gives each
+call what it can ask; the tools see ``app.elicitation`` and ``app.client_model`` alone.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-import anyio
-import anyio.lowlevel
 import anyio.to_thread
-from mcp.server.session import ServerSession
-from mcp.shared.exceptions import MCPError
-from mcp.shared.message import ServerMessageMetadata
 from mcp_types import (
-    REQUEST_TIMEOUT,
     CallToolRequestParams,
     ClientCapabilities,
     ElicitRequest,
     ElicitRequestFormParams,
     ElicitResult,
-    InputRequest,
-    InputRequiredResult,
-    RequestId,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import ValidationError
 
+from chaoscore.adapters.mcp import sampling
+from chaoscore.adapters.mcp.asking import STATE_SECONDS, NoResponse, OpenCall, OpenQuestions, Rounds
 from chaoscore.adapters.mcp.definition import Caller, RequestContext, ServerDefinition
 from chaoscore.adapters.mcp.forms import requested_schema
-from chaoscore.adapters.mcp.request_state import BoundTo, Given, RequestState, StateSeal
-from chaoscore.app.elicitation import ASK_SECONDS, Form, FormAnswer
-from chaoscore.app.envelope import Envelope
-from chaoscore.domain.errors import InvalidInput, StorageError
+from chaoscore.adapters.mcp.request_state import BoundTo, Given, RequestState
+from chaoscore.app.client_model import ClientModel
+from chaoscore.app.elicitation import ASK_SECONDS, Elicitor, Form, FormAnswer
+from chaoscore.domain.errors import InvalidInput
 from chaoscore.domain.json import Json, digest, is_object
 
 log = logging.getLogger(__name__)
 
-WRITE_SECONDS = 5.0
-"""What a client may take to read a question; its time to answer begins after that."""
 
-STATE_SECONDS = 3_600.0
-"""How long an answer counts when the asker does not say."""
+@dataclass(frozen=True, slots=True)
+class InPlace:
+    """What one call can ask of its client. ``rounds`` runs the call where asking ends it."""
 
-QUESTIONS_MAX = 64
-"""Questions of one call, all rounds together."""
-
-
-class OpenQuestions:
-    """What the clients of one server are being asked right now."""
-
-    def __init__(self) -> None:
-        self._scopes: set[anyio.CancelScope] = set()
-        self._over = False
-
-    @contextmanager
-    def one(self) -> Iterator[None]:
-        """Around a question that may be withdrawn; what it waits for is then cancelled."""
-        with anyio.CancelScope() as scope:
-            self._scopes.add(scope)
-            if self._over:
-                scope.cancel()
-            try:
-                yield
-            finally:
-                self._scopes.discard(scope)
-
-    def withdraw_all(self) -> None:
-        """No answer can arrive any more: every ``ask`` returns without one, now and from now on."""
-        self._over = True
-        for scope in list(self._scopes):
-            scope.cancel()
+    elicitor: Elicitor | None = None
+    client_model: ClientModel | None = None
+    rounds: Rounds | None = None
 
 
 class Elicitation:
-    """Gives each call of one server its elicitor."""
+    """Gives each call of one server what it can ask of its client."""
 
     def __init__(self, definition: ServerDefinition) -> None:
         self._server = definition.name
         self._seal = definition.seal
+        self._client_model = definition.client_model
         self.questions = OpenQuestions()
 
-    async def elicitor(
-        self, ctx: RequestContext, caller: Caller, params: CallToolRequestParams
-    ) -> LiveElicitor | RoundsElicitor | None:
-        """``None`` for a client that cannot be asked.
+    async def in_place(self, ctx: RequestContext, caller: Caller, params: CallToolRequestParams) -> InPlace:
+        """Empty for a client that cannot be asked.
 
         Raises ``InvalidInput`` for a ``requestState`` that does not belong to this call, ``StorageError`` when there
         is one and the keys cannot be read.
         """
+        capabilities = ctx.session.client_capabilities
+        forms, model = shows_forms(capabilities), self._client_model and sampling.has_model(capabilities)
         if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-            if not shows_forms(ctx.session.client_capabilities) or not caller.hears_questions:
-                return None
+            if not (forms or model) or not caller.hears_questions:
+                return InPlace()
             if not ctx.session.can_send_request or ctx.request_id is None:
-                return None
-            return LiveElicitor(ctx.session, ctx.request_id, self.questions)
-        forms = self._seal is not None and shows_forms(ctx.session.client_capabilities)
-        if not forms and params.request_state is None:
-            return None
+                return InPlace()
+            call = OpenCall(ctx.session, ctx.request_id, self.questions)
+            return InPlace(LiveElicitor(call) if forms else None, sampling.LiveClientModel(call) if model else None)
+        asks = self._seal is not None and (forms or model)
+        if not asks and params.request_state is None:
+            return InPlace()
         bound = BoundTo(self._server, params.name, params.arguments or {}, caller.peer.principal.key)
         state = RequestState() if params.request_state is None else await self._opened(bound, params)
-        again = params.request_state is not None
-        return RoundsElicitor(self._seal, bound, state, ctx.protocol_version, again) if self._seal and forms else None
+        if self._seal is None or not asks:
+            return InPlace()
+        rounds = Rounds(self._seal, bound, state, ctx.protocol_version, params.request_state is not None)
+        return InPlace(
+            RoundsElicitor(rounds) if forms else None, sampling.RoundsClientModel(rounds) if model else None, rounds
+        )
 
     async def _opened(self, bound: BoundTo, params: CallToolRequestParams) -> RequestState:
         if self._seal is None:
@@ -122,9 +93,14 @@ def _with_responses(state: RequestState, params: CallToolRequestParams) -> Reque
     """The state with what the client answered now, to what it was asked and to nothing else."""
     given = dict(state.given)
     for key, response in (params.input_responses or {}).items():
-        if key in state.asked:
-            answer = response.model_dump(mode="json") if isinstance(response, ElicitResult) else None
-            given[key] = Given(state.asked[key], answer)
+        if key not in state.asked:
+            continue
+        answer: Json = None
+        if key.startswith(sampling.KEY_PREFIX):
+            answer = sampling.kept(response)
+        elif isinstance(response, ElicitResult):
+            answer = response.model_dump(mode="json")
+        given[key] = Given(state.asked[key], answer)
     return RequestState(state.asked, given)
 
 
@@ -139,18 +115,17 @@ class LiveElicitor:
 
     again = False
 
-    def __init__(self, session: ServerSession, request_id: RequestId, questions: OpenQuestions) -> None:
-        self._session = session
-        self._request_id = request_id
-        self._questions = questions
+    def __init__(self, call: OpenCall) -> None:
+        self._call = call
         self._asked: dict[tuple[str, str], FormAnswer | None] = {}
 
     async def ask(
         self, key: str, form: Form, seconds: float = ASK_SECONDS, *, expires_at: float | None = None
     ) -> FormAnswer | None:
-        schema = requested_schema(form, self._session.protocol_version)
+        version = self._call.protocol_version
+        schema = requested_schema(form, version)
         if schema is None:
-            log.info("the question %r was not asked: MCP %s has no such form", key, self._session.protocol_version)
+            log.info("the question %r was not asked: MCP %s has no such form", key, version)
             return None
         if seconds <= 0:
             return None
@@ -160,93 +135,36 @@ class LiveElicitor:
         return self._asked[known]
 
     async def _answer(self, key: str, form: Form, schema: dict[str, Any], seconds: float) -> FormAnswer | None:
-        answer: ElicitResult | None = None
         try:
-            with anyio.move_on_after(seconds + WRITE_SECONDS), self._questions.one():
-                answer = await self._session.send_request(
-                    _request(form, schema),
-                    ElicitResult,
-                    seconds,
-                    ServerMessageMetadata(related_request_id=self._request_id),
-                )
-        except MCPError as error:
-            if error.code == REQUEST_TIMEOUT:
-                log.info("nobody answered the question %r within %s seconds; it was withdrawn", key, seconds)
-            else:
-                log.warning("the client could not ask the question %r: error %s", key, error.code)
-            # A connection that closed answers its questions before it cancels its calls.
-            await anyio.lowlevel.checkpoint()
-        except ValidationError:
-            log.warning("the client's answer to the question %r is none that MCP knows", key)
-        except TimeoutError:
-            log.warning("the question %r could not be sent", key)
-        return None if answer is None else read_answer(key, form, answer.action, answer.content)
+            answer = await self._call.send(_request(form, schema), ElicitResult, seconds)
+        except NoResponse as error:
+            level = logging.INFO if error.expected else logging.WARNING
+            log.log(level, "there is no answer to the question %r: %s", key, error.why)
+            return None
+        return read_answer(key, form, answer.action, answer.content)
 
 
 class RoundsElicitor:
     """Asks by ending the call, and answers from what the client brings along when it calls again (2026-07-28)."""
 
-    def __init__(
-        self, seal: StateSeal, bound: BoundTo, state: RequestState, protocol_version: str, again: bool
-    ) -> None:
-        self.again = again
-        self._seal = seal
-        self._bound = bound
-        self._state = state
-        self._protocol_version = protocol_version
-        self._keys: tuple[bytes, ...] = ()
-        self._requests: dict[str, InputRequest] = {}
-        self._asked: dict[str, str] = {}
-        self._expires_at = float("inf")
-        self._scope = anyio.CancelScope()
-
-    async def run(self, call: Callable[[], Awaitable[Envelope]]) -> Envelope | InputRequiredResult:
-        """The call's outcome, or what has to be asked first."""
-        envelope = None
-        with self._scope:
-            envelope = await call()
-        if envelope is not None:
-            return envelope
-        state = RequestState(self._asked, self._state.given)
-        token = self._seal.close(self._keys, self._bound, state, self._expires_at)
-        return InputRequiredResult(input_requests=self._requests, request_state=token)
+    def __init__(self, rounds: Rounds) -> None:
+        self.again = rounds.again
+        self._rounds = rounds
 
     async def ask(
         self, key: str, form: Form, seconds: float = ASK_SECONDS, *, expires_at: float | None = None
     ) -> FormAnswer | None:
-        schema = requested_schema(form, self._protocol_version)
-        now = self._seal.now()
+        schema = requested_schema(form, self._rounds.protocol_version)
+        now = self._rounds.now()
         expires = now + STATE_SECONDS if expires_at is None else expires_at
         if schema is None or expires <= now:
             return None
         shown = _digest(form, schema)
-        given = self._state.given.get(key)
-        if given is not None and given.form == shown:
-            return _read_given(key, form, given.answer)
+        given = self._rounds.given(key, shown)
         if given is not None:
-            log.info("the question %r has changed since it was answered; it is asked again", key)
-        if len({*self._state.given, *self._asked, key}) > QUESTIONS_MAX:
-            log.warning("the question %r was not asked: this call has asked %s others", key, QUESTIONS_MAX)
-            return None
-        # Noted before anything is awaited, so that questions asked side by side travel together.
-        self._requests[key] = _request(form, schema)
-        self._asked[key] = shown
-        self._expires_at = min(self._expires_at, expires)
-        if not await self._can_seal():
-            self._requests.pop(key, None)
-            self._asked.pop(key, None)
-            return None
-        self._scope.cancel()
-        await anyio.sleep_forever()
-        raise AssertionError("a question ends its call")
-
-    async def _can_seal(self) -> bool:
-        try:
-            self._keys = await anyio.to_thread.run_sync(self._seal.keys)
-        except StorageError as error:
-            log.error("nobody can be asked in place: %s", error.message)
-            return False
-        return True
+            return _read_given(key, form, given.answer)
+        await self._rounds.ask(key, shown, _request(form, schema), expires)
+        return None
 
 
 def read_answer(key: str, form: Form, action: str, content: Mapping[str, Json] | None) -> FormAnswer | None:

@@ -31,7 +31,7 @@ from mcp_types import (
 from chaoscore.adapters.mcp import wire
 from chaoscore.adapters.mcp.definition import Caller, Identify, Peer, RawTool, RequestContext, ServerDefinition
 from chaoscore.adapters.mcp.edge import Edge
-from chaoscore.adapters.mcp.elicitation import Elicitation, RoundsElicitor
+from chaoscore.adapters.mcp.elicitation import Elicitation
 from chaoscore.adapters.mcp.progress import ProgressPump
 from chaoscore.adapters.mcp.watching import LegacyWatch, ProviderBus, subscribe
 from chaoscore.adapters.mcp.wire import Wire
@@ -147,7 +147,7 @@ class _Tools:
         self, ctx: RequestContext, caller: Caller, params: CallToolRequestParams
     ) -> Wire | InputRequiredResult:
         try:
-            elicitor = await self._elicitation.elicitor(ctx, caller, params)
+            asks = await self._elicitation.in_place(ctx, caller, params)
         except ChaosError as error:
             return wire.tool_result(self._tools.refused(error), self._result_text)
         pump = None
@@ -156,10 +156,10 @@ class _Tools:
             pump = ProgressPump(ctx.session.report_progress)
             progress = pump.report
         peer = caller.peer
-        context = CallContext(peer.principal, peer.connection, progress, peer.binding, elicitor)
+        context = CallContext(peer.principal, peer.connection, progress, peer.binding, asks.elicitor, asks.client_model)
         call = partial(self._tools.call, params.name, params.arguments or {}, context)
         try:
-            outcome = await (elicitor.run(call) if isinstance(elicitor, RoundsElicitor) else call())
+            outcome = await (call() if asks.rounds is None else asks.rounds.run(call))
             if pump is not None:
                 await pump.finish()
         finally:
