@@ -252,7 +252,7 @@ def _assemble(
 
         announcer = Announcer(notifier(settings), copyable)
         announcer.listen(runs.supervisor)
-    resources = KernelResources(runs, approvals, stores.runs, stores.audit, redactor, stores.stamp)
+    resources = KernelResources(runs, approvals, stores.runs, stores.audit, redactor, stores.stamp, copyable)
     memories = MemoryService(stores.memory, stores.audit, clock, limits)
     plans = PlanService(
         plans=stores.plans,
@@ -290,8 +290,10 @@ def _assemble(
             provider=provider,
             limits=limits,
             health=health,
+            copyable=copyable,
         ),
         limits=limits,
+        copyable=copyable,
     )
     tools = ToolSet(kernel_tools(services), redactor)
     return Kernel(

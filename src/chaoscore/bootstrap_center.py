@@ -86,6 +86,7 @@ async def open_center(
             folders=folders,
             approver=kernel.principal.key,
             worker=worker,
+            copyable=services.copyable,
         )
     )
     listed = frozenset(origins)

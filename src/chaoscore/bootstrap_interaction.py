@@ -20,6 +20,7 @@ from chaoscore.adapters.files.interaction import FileInteractionStore, FolderSet
 from chaoscore.adapters.files.interaction.fileops import FileOps
 from chaoscore.adapters.files.interaction.watch import FolderFeed
 from chaoscore.adapters.system import RandomIds, SystemClock
+from chaoscore.app.copyable import PLAIN, Copyable
 from chaoscore.app.interaction_surface import INSTRUCTIONS, InOrder, InteractionResources, InteractionTools
 from chaoscore.app.interactions import InteractionService
 from chaoscore.app.tools import Connection
@@ -116,7 +117,13 @@ async def serve_interaction_stdio(settings: InteractionSettings, fds: WireFds | 
 
 
 def doctor_report(
-    settings: InteractionSettings, wanted: DoctorSettings, *, todos: bool, validate: bool, commands: bool
+    settings: InteractionSettings,
+    wanted: DoctorSettings,
+    *,
+    todos: bool,
+    validate: bool,
+    commands: bool,
+    copyable: Copyable = PLAIN,
 ) -> Report:
     """Examine the folder. Blocking; writes nothing."""
     from chaoscore.adapters.files.interaction.evidence import FolderEvidence
@@ -131,6 +138,7 @@ def doctor_report(
         todos,
         validate,
         wanted.commands_enabled and commands,
+        copyable,
     )
     return examine(FolderEvidence(folder, clock.now), options, int(clock.now() * 1000))
 

@@ -10,6 +10,9 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from chaoscore.domain.approval import RunDecision
+from chaoscore.domain.json import is_array, is_object
+
 _OF_FOLDERS = frozenset({"sessions", "locks", "resume", "doctor"})
 """Commands that know the interactions folder and no data directory."""
 
@@ -40,3 +43,14 @@ class Copyable:
 
 PLAIN = Copyable()
 """For where every default holds."""
+
+
+def roots_of(decision: RunDecision) -> tuple[str, ...]:
+    """The folders that the question's actions were confined to: in others the run would only ask again."""
+    found: dict[str, None] = {}
+    for asked in decision.actions:
+        verdict = asked.shown.get("verdict")
+        scope = verdict.get("scope") if is_object(verdict) else None
+        roots = scope.get("roots") if is_object(scope) else None
+        found |= dict.fromkeys(root for root in roots if isinstance(root, str)) if is_array(roots) else {}
+    return tuple(found)

@@ -17,8 +17,9 @@ from chaoscore.cli.exits import Exit
 from chaoscore.cli.interactions import this_person, told
 from chaoscore.cli.picker import pick, read_text
 from chaoscore.cli.questions import question_json
+from chaoscore.cli.suggesting import command
 from chaoscore.cli.views.decision import options_of, question_view, text_of
-from chaoscore.cli.views.words import in_full, plain
+from chaoscore.cli.views.words import in_full, plain, unbroken
 from chaoscore.domain.interaction.response import Choice, normal_source
 from chaoscore.domain.json import JsonObject
 
@@ -62,7 +63,7 @@ async def of_agent(runtime: Interactions, call: Call, question: JsonObject) -> i
     terminal.show(*question_view(question, in_whole=call.args.full))
     if not terminal.interactive:
         how = "--text TEXT" if question.get("interactionType") == "freeform-input" else "--option ID"
-        terminal.show(plain(f"answer it: chaoscore decide {name} {how}", "dim"))
+        terminal.show(unbroken(f"answer it: {command('decide', name)} {how}", "dim"))
         return Exit.OK
     terminal.show(plain(""))
     try:

@@ -13,8 +13,9 @@ from chaoscore.app.approvals import Answer, AnswerDoor
 from chaoscore.bootstrap import Kernel
 from chaoscore.cli.exits import Exit
 from chaoscore.cli.picker import read_text
+from chaoscore.cli.suggesting import command
 from chaoscore.cli.terminal import Terminal
-from chaoscore.cli.views.words import plain
+from chaoscore.cli.views.words import plain, unbroken
 from chaoscore.domain.approval import RunDecision
 from chaoscore.domain.errors import InvalidInput
 from chaoscore.domain.interaction.response import Choice
@@ -35,7 +36,7 @@ def why_not_here(kernel: Kernel, decision: RunDecision) -> str | None:
         doors = ", ".join(decision.doors) or "none"
         return f"the policy's approvalDoors are {doors}: an answer at the terminal does not count"
     if not kernel.services.approvals.pin_is_set():
-        return "the policy wants a person, and no approver's PIN is set: 'chaoscore pin set' sets one"
+        return f"the policy wants a person, and no approver's PIN is set: '{command('pin', 'set')}' sets one"
     return None
 
 
@@ -97,5 +98,5 @@ async def ask_rationale(given: str | None, *, required: bool) -> str | None:
 def left(terminal: Terminal, decision: str) -> Exit:
     """Say that nothing was answered."""
     terminal.show(plain("not answered; it goes on waiting", "yellow"))
-    terminal.show(plain(f"answer it later: chaoscore decide {decision}", "dim"))
+    terminal.show(unbroken(f"answer it later: {command('decide', decision)}", "dim"))
     return Exit.WAITING

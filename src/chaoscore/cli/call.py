@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chaoscore.cli.options import setting_flags
+from chaoscore.cli.suggesting import copyable
 from chaoscore.cli.terminal import Terminal, keep_secret
 from chaoscore.settings import Settings, load_settings
 
@@ -29,7 +30,7 @@ class Call:
         ``StorageError``."""
         settings = load_settings(setting_flags(self.args), self.environ, self.cwd, read_only=read_only)
         keep_secret(settings.secrets())
-        return settings
+        return replace(settings, copy_flags=copyable().data)
 
     def run(self, work: Callable[[Kernel], Awaitable[int]]) -> int:
         """Open the kernel, do the work, close it. Ctrl-C cancels the work and lets the kernel close in order."""

@@ -16,9 +16,10 @@ from chaoscore.bootstrap import Kernel
 from chaoscore.cli.call import Call
 from chaoscore.cli.conversation import Conversation, Manners
 from chaoscore.cli.exits import Exit
+from chaoscore.cli.suggesting import command, copyable, going_on
 from chaoscore.cli.terminal import Terminal, visible
 from chaoscore.cli.views.run import result_view, run_view
-from chaoscore.cli.views.words import one_line, plain, title
+from chaoscore.cli.views.words import one_line, plain, title, unbroken
 from chaoscore.domain.audit import ChainReport
 from chaoscore.domain.json import Json, JsonObject, is_array, is_object
 from chaoscore.domain.memory import Memory, NewMemory
@@ -54,7 +55,11 @@ async def finish(
     ``told`` joins the document of ``--json``.
     """
     registry = kernel.services.registry
-    envelope = run_envelope(report) if achievement is None else achievement_envelope(achievement, registry)
+    envelope = (
+        run_envelope(report, copyable=copyable())
+        if achievement is None
+        else achievement_envelope(achievement, registry, copyable())
+    )
     key: str | None = getattr(call.args, "remember", None)
     kept = await _remember(kernel, conversation, key, report) if key is not None else None
     newest = await kernel.stores.audit.tail(None, None, 1, None)
@@ -99,7 +104,7 @@ async def tell_of_the_pause(conversation: Conversation, terminal: Terminal) -> N
     """After Ctrl-C: nothing new is started; how to go on."""
     label = await conversation.paused_run()
     if label is not None:
-        terminal.interrupted(f"run {label} is paused", f"chaoscore run continue {label}")
+        terminal.interrupted(f"run {label} is paused", going_on(label))
 
 
 async def _remember(kernel: Kernel, conversation: Conversation, key: str, report: RunReport) -> Memory:
@@ -123,7 +128,7 @@ def _remembered(kept: Memory | None) -> Text:
 
 def _audit(chain: ChainReport | None, events: int) -> tuple[Text, ...]:
     if chain is None:
-        return (plain(f"{events} events; chaoscore audit verify walks all of them"),)
+        return (unbroken(f"{events} events; {command('audit', 'verify')} walks all of them"),)
     if chain.fault is not None:
         return (plain(f"NOT WHOLE: {chain.fault}", "bold red"),)
     if chain.problem is not None:
@@ -134,10 +139,10 @@ def _audit(chain: ChainReport | None, events: int) -> tuple[Text, ...]:
 def _next(terminal: Terminal, report: RunReport, envelope: Envelope) -> None:
     label = report.run.label
     how = {
-        "WAITING_FOR_APPROVAL": f"waiting for approval; answer with: chaoscore run continue {label}",
-        "NEEDS_ATTENTION": f"nobody knows whether an action happened; say so with: chaoscore resolve {label}",
-        "RUNNING": f"paused; go on with: chaoscore run continue {label}",
-        "PAUSED": f"paused; go on with: chaoscore run continue {label}",
+        "WAITING_FOR_APPROVAL": f"waiting for approval; answer with: {going_on(label)}",
+        "NEEDS_ATTENTION": f"nobody knows whether an action happened; say so with: {command('resolve', label)}",
+        "RUNNING": f"paused; go on with: {going_on(label)}",
+        "PAUSED": f"paused; go on with: {going_on(label)}",
     }.get(envelope.status)
     if how is not None:
-        terminal.tell(Text(), plain(how, "yellow"))
+        terminal.tell(Text(), unbroken(how, "yellow"))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from enum import IntEnum
 
+from chaoscore.cli.suggesting import command
 from chaoscore.domain.errors import (
     Busy,
     ChaosError,
@@ -56,12 +58,12 @@ _BY_CLASS: tuple[tuple[type[ChaosError], Exit], ...] = (
 
 _HELP: dict[str, str] = {
     "CONFIG_INVALID": "mend the setting that is named; docs/settings.md lists them all",
-    "POLICY_INVALID": "mend the policy file; 'chaoscore policy check' lists every fault in it",
+    "POLICY_INVALID": "mend the policy file; '{policy check}' lists every fault in it",
     "PLAN_INVALID": "mend every fault that is listed; docs/capabilities.md says what each capability takes",
-    "NOT_FOUND": "'chaoscore run list' and 'chaoscore inspect capabilities' show what there is",
-    "RUN_BUSY": "another process works on this run; look at it with 'chaoscore run show'",
-    "PIN_REFUSED": "give the approver's PIN; 'chaoscore pin set' sets one at a terminal",
-    "ILLEGAL_TRANSITION": "it is not in a state where that can be done; look at it with 'chaoscore run show'",
+    "NOT_FOUND": "'{run list}' and '{inspect capabilities}' show what there is",
+    "RUN_BUSY": "another process works on this run; look at it with '{run show}'",
+    "PIN_REFUSED": "give the approver's PIN; '{pin set}' sets one at a terminal",
+    "ILLEGAL_TRANSITION": "it is not in a state where that can be done; look at it with '{run show}'",
     "NOT_CONFIGURED": "give a plan with --plan FILE, or set OPENAI_API_KEY (OPENAI_BASE_URL for a local model)",
     "PROVIDER_AUTH": "check the key of the provider",
     "LIMIT_EXCEEDED": "docs/settings.md tells which limit this is and how to raise it",
@@ -71,6 +73,10 @@ _HELP: dict[str, str] = {
     "PERMISSION": "the data directory belongs to somebody else; name another one with --data-dir",
     "STORE_BUSY": "other processes are writing; run it again",
 }
+
+
+_COMMAND = re.compile(r"\{([a-z ]+)\}")
+"""A command among the words of ``_HELP``."""
 
 
 def exit_of(error: ChaosError) -> Exit:
@@ -83,4 +89,5 @@ def exit_of(error: ChaosError) -> Exit:
 
 def help_of(error: ChaosError) -> str:
     """What to do about it, in one line."""
-    return _HELP.get(error.code, f"docs/errors.md explains {error.code}")
+    text = _HELP.get(error.code, f"docs/errors.md explains {error.code}")
+    return _COMMAND.sub(lambda found: command(*found[1].split()), text)

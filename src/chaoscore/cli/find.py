@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from chaoscore.app.runs.book import ExecuteRequest
 from chaoscore.bootstrap import Kernel
+from chaoscore.cli.suggesting import command
 from chaoscore.domain.errors import NotFound
 
 
@@ -20,7 +21,7 @@ async def run_id(kernel: Kernel, name: str) -> str:
     """The ``run_…`` id of one of your own runs. Raises ``NotFound``."""
     run = await kernel.stores.runs.load_run(await _label(kernel, name))
     if run is None or run.handle is None:
-        raise NotFound(f"the id of run {name!r} is known to its caller alone; see chaoscore run show", key="run")
+        raise NotFound(f"the id of run {name!r} is known to its caller alone; see {command('run', 'show')}", key="run")
     return run.handle
 
 

@@ -51,13 +51,20 @@ def run_kernel_server(argv: Sequence[str] | None = None) -> int:
 
 def _dispatch(args: argparse.Namespace) -> int:
     from chaoscore.cli.call import Call
+    from chaoscore.cli.suggesting import keep_flags
     from chaoscore.cli.terminal import Terminal
 
     terminal = Terminal(
         environ=os.environ, as_json=getattr(args, "json", False), may_ask=not getattr(args, "no_input", False)
     )
     work: Callable[[Call], int] = args.work
-    return _guarded(lambda: work(Call(args, os.environ, _cwd(), terminal)), args.debug, terminal)
+
+    def begin() -> int:
+        cwd = _cwd()
+        keep_flags(args, cwd)
+        return work(Call(args, os.environ, cwd, terminal))
+
+    return _guarded(begin, args.debug, terminal)
 
 
 def _guarded(work: Callable[[], int], debug: bool = False, terminal: Terminal | None = None) -> int:

@@ -10,6 +10,7 @@ import asyncio
 import shlex
 import time
 
+from chaoscore.app.copyable import roots_of
 from chaoscore.app.runs.book import ExecuteRequest
 from chaoscore.cli.answering import (
     ask_rationale,
@@ -27,9 +28,10 @@ from chaoscore.cli.ending import finish, tell_of_the_pause
 from chaoscore.cli.exits import Exit
 from chaoscore.cli.picker import pick
 from chaoscore.cli.questions import Questions, question_json
-from chaoscore.cli.views.approval import Lineage, confined_to
-from chaoscore.cli.views.question import chosen_view, going_on_command, run_question_view
-from chaoscore.cli.views.words import plain
+from chaoscore.cli.suggesting import command, going_on
+from chaoscore.cli.views.approval import Lineage
+from chaoscore.cli.views.question import chosen_view, run_question_view
+from chaoscore.cli.views.words import plain, unbroken
 from chaoscore.domain.approval import DENY, DENY_ALL, RunDecision
 from chaoscore.domain.errors import Busy, ChaosError, InvalidInput
 from chaoscore.domain.interaction.response import Choice
@@ -57,11 +59,11 @@ async def of_run(questions: Questions, call: Call, decision: RunDecision) -> int
         return Exit.OK
     refusal = why_not_here(kernel, decision)
     if refusal is not None:
-        show(plain(refusal, "yellow"))
+        show(unbroken(refusal, "yellow"))
         return Exit.WAITING if terminal.interactive else Exit.OK
     if not terminal.interactive:
         how = "--approve-all, --deny-all or --option ID" if decision.kind == "approval" else "--option ID"
-        show(plain(f"answer it: chaoscore decide {decision.id} {how}", "dim"))
+        show(unbroken(f"answer it: {command('decide', decision.id)} {how}", "dim"))
         return Exit.OK
     try:
         choice = await _ask_run(call, decision)
@@ -69,7 +71,7 @@ async def of_run(questions: Questions, call: Call, decision: RunDecision) -> int
     except EOFError:
         answered = None
     except asyncio.CancelledError:
-        terminal.interrupted("it goes on waiting", f"chaoscore decide {decision.id}")
+        terminal.interrupted("it goes on waiting", command("decide", decision.id))
         raise
     if answered is None:
         return left(call.terminal, decision.id)
@@ -105,7 +107,7 @@ async def _answer_by_flags(questions: Questions, call: Call, decision: RunDecisi
     try:
         answered = await _send(questions, call, decision, choice, pin)
     except asyncio.CancelledError:
-        call.terminal.interrupted("it goes on waiting", f"chaoscore decide {decision.id}")
+        call.terminal.interrupted("it goes on waiting", command("decide", decision.id))
         raise
     return left(call.terminal, decision.id) if answered is None else await _after(questions, call, answered)
 
@@ -136,20 +138,20 @@ async def _send(
 
 async def _after(questions: Questions, call: Call, answered: RunDecision) -> int:
     """The answer is durable: say so, and how the run goes on, or go on with it."""
-    terminal, command = call.terminal, going_on_command(answered)
+    terminal, following = call.terminal, going_on(answered.run, roots_of(answered))
     document: dict[str, Json] = {
         "ok": True,
         "status": "ANSWERED",
         "decision": question_json(answered),
         "approved": [asked.option for asked in answered.approved],
         "denied": [asked.option for asked in answered.denied],
-        "go_on_with": command,
+        "go_on_with": following,
     }
     terminal.show(plain(f"answered: {answered.id}", "green"))
     if call.args.go_on:
         return await _go_on(questions, call, answered, document)
     terminal.show(
-        plain(f"a running 'chaoscore serve --http' goes on with the run by itself; without one: {command}", "dim")
+        unbroken(f"a running 'chaoscore serve --http' goes on with the run by itself; without one: {following}", "dim")
     )
     if terminal.as_json:
         terminal.answer(document)
@@ -165,7 +167,7 @@ async def _go_on(questions: Questions, call: Call, answered: RunDecision, docume
         await tell_of_the_pause(conversation, call.terminal)
         raise
     except Busy as busy:
-        call.terminal.warn(f"{busy.message}; look at it with: chaoscore run show {answered.run}")
+        call.terminal.warn(f"{busy.message}; look at it with: {command('run', 'show', answered.run)}")
         if call.terminal.as_json:
             call.terminal.answer(document)
         return Exit.RUNNING
@@ -175,8 +177,7 @@ async def _go_on(questions: Questions, call: Call, answered: RunDecision, docume
 def _require_roots(call: Call, decision: RunDecision) -> None:
     """An approval is bound to the folders that were shown; with others the run would only ask again."""
     ours = {str(root) for root in call.settings().fs_roots}
-    shown = dict.fromkeys(root for asked in decision.actions for root in confined_to(asked, "roots"))
-    missing = [root for root in shown if root not in ours]
+    missing = [root for root in roots_of(decision) if root not in ours]
     if missing:
         flags = " ".join(f"--fs-root {shlex.quote(root)}" for root in missing)
         raise InvalidInput(f"--go-on needs the folders that the question is confined to; add {flags}", key="fs-root")

@@ -80,7 +80,7 @@ class Terminal:
 
     def _draw(self, stream: TextIO, parts: Sequence[RenderableType]) -> None:
         for part in parts:
-            self.rich(stream).print(part)
+            self.rich(stream).print(part, soft_wrap=getattr(part, "no_wrap", None) is True)
 
     def warn(self, text: str) -> None:
         self._line(self._err, f"warning: {visible(text)}")

@@ -14,6 +14,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from chaoscore.app.copyable import PLAIN, Copyable
 from chaoscore.domain.json import Json, is_array, is_object
 from chaoscore.domain.redaction import Redactor
 from chaoscore.domain.visible import visible
@@ -35,9 +36,17 @@ class Plain(str):
 
 
 class Drawing:
-    """``redactor`` knows the secrets in force; ``now`` gives seconds since the epoch."""
+    """``redactor`` knows the secrets in force; ``now`` gives seconds since the epoch; ``copyable`` makes the commands
+    that pages suggest."""
 
-    def __init__(self, redactor: Redactor, now: Callable[[], float], assets: dict[str, str], base: str) -> None:
+    def __init__(
+        self,
+        redactor: Redactor,
+        now: Callable[[], float],
+        assets: dict[str, str],
+        base: str,
+        copyable: Copyable = PLAIN,
+    ) -> None:
         self._redactor = redactor
         self._now = now
         self._templates = Environment(
@@ -49,7 +58,7 @@ class Drawing:
             lstrip_blocks=True,
             auto_reload=False,
         )
-        self._templates.globals.update(base=base, assets=assets)
+        self._templates.globals.update(base=base, assets=assets, suggest=copyable, going_on=copyable.going_on)
         self._templates.filters.update(
             lines=self.lines,
             when=when,

@@ -81,7 +81,7 @@ class CenterSite:
         self._admits_origin = admits_origin
         self._assets = {name: (HERE / "static" / name).read_bytes() for name in ASSETS}
         stamped = {name: f"{name}?v={hashlib.sha256(raw).hexdigest()[:12]}" for name, raw in self._assets.items()}
-        self._drawing = Drawing(center.parts.redactor, center.parts.clock.now, stamped, base)
+        self._drawing = Drawing(center.parts.redactor, center.parts.clock.now, stamped, base, center.parts.copyable)
         self._drawing.warm_up()
         self._app = Starlette(routes=self._routes())
 

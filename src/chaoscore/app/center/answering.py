@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from chaoscore.app.approvals import Answer, Approvals
 from chaoscore.app.center.folders import Folder
 from chaoscore.app.center.inbox import RUNS
+from chaoscore.app.copyable import PLAIN, Copyable, roots_of
 from chaoscore.app.interactions.deciding import AnswerRequest
 from chaoscore.domain.errors import ChaosError, NotFound, PinRefused
 from chaoscore.domain.interaction.response import Choice, normal_source
@@ -48,7 +49,8 @@ class Outcome:
 
 
 class Answering:
-    def __init__(self, approvals: Approvals, folders: Sequence[Folder]) -> None:
+    def __init__(self, approvals: Approvals, folders: Sequence[Folder], copyable: Copyable = PLAIN) -> None:
+        self._copyable = copyable
         self._approvals = approvals
         self._folders = {folder.key: folder for folder in folders}
 
@@ -87,9 +89,8 @@ class Answering:
         decision = await self._approvals.answer(
             Answer(given.id, given.choice, given.digest, "web", given.approver, given.pin)
         )
-        return Outcome(
-            given.source, given.id, "ANSWERED", "the answer is recorded", f"chaoscore run continue {decision.run}"
-        )
+        go_on = self._copyable.going_on(decision.run, roots_of(decision))
+        return Outcome(given.source, given.id, "ANSWERED", "the answer is recorded", go_on)
 
     async def _of_agent(self, given: Given) -> Outcome:
         folder = self._folders.get(given.source)
@@ -113,5 +114,5 @@ class Answering:
             given.id,
             "ANSWERED",
             "the answer is recorded",
-            "chaoscore resume" if ready else None,
+            Copyable(folder=("--root", folder.root))("resume") if ready else None,
         )

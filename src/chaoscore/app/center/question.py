@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from chaoscore.app.center.folders import seconds
 from chaoscore.app.center.inbox import RUNS
+from chaoscore.app.copyable import roots_of
 from chaoscore.domain.approval import AskedAction, Difference, RunDecision
 from chaoscore.domain.interaction.decision import Decision, Option
 from chaoscore.domain.interaction.fields import WrongShape
@@ -96,6 +97,8 @@ class QuestionView:
     actions: tuple[AskedView, ...] = ()
     response: ResponseView | None = None
     warnings: tuple[str, ...] = field(default=())
+    roots: tuple[str, ...] = ()
+    """The folders that a run is confined to with what it asks."""
 
     @property
     def is_open(self) -> bool:
@@ -161,6 +164,7 @@ def of_run(decision: RunDecision, now: float, needs_pin: bool, pin_is_set: bool,
         if response is None
         else ResponseView(response.options, None, response.rationale, response.approver, response.door, response.at),
         warnings=() if problem is None else (f"an answer in its interactions folder does not count: {problem}",),
+        roots=roots_of(decision),
     )
 
 

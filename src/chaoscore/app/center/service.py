@@ -15,6 +15,7 @@ from chaoscore.app.center.folders import Folder
 from chaoscore.app.center.inbox import RUNS, Inbox
 from chaoscore.app.center.question import QuestionView, of_agent, of_run
 from chaoscore.app.center.timeline import RunView, run_view
+from chaoscore.app.copyable import PLAIN, Copyable
 from chaoscore.app.interaction_ports import SessionFilter
 from chaoscore.app.kernel.inspect import policy_json
 from chaoscore.app.memories import MemoryService
@@ -59,6 +60,7 @@ class Parts:
     folders: Sequence[Folder]
     approver: str
     worker: bool
+    copyable: Copyable = PLAIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ class Center:
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
         self.inbox = Inbox(parts.decisions, parts.folders, parts.clock)
-        self.answering = Answering(parts.approvals, parts.folders)
+        self.answering = Answering(parts.approvals, parts.folders, parts.copyable)
         self.changes = Changes(parts.stamp, parts.folders)
         self.chain = ChainCheck(parts.audit, parts.clock, self.changes.tell)
         self._states: dict[str, tuple[str, FolderState]] = {}
@@ -185,7 +187,7 @@ class Center:
                 change=str(item.get("changeId") or ""),
                 next_step=str(item.get("nextStep") or ""),
                 since=str(item.get("updatedAt") or ""),
-                command=f"chaoscore resume {item.get('commandRunId')} --root {quoted(folder.root)}",
+                command=Copyable(folder=("--root", folder.root))("resume", str(item.get("commandRunId"))),
             )
             for item in _objects(found.data.get("candidates"))
             if not is_kernel_run(str(item.get("commandRunId")))
@@ -270,13 +272,6 @@ class Center:
             await asyncio.gather(self._warming, return_exceptions=True)
         for folder in self.parts.folders:
             await folder.close()
-
-
-def quoted(text: str) -> str:
-    """``text`` as one word of a shell's command line."""
-    if text and all(char.isalnum() or char in "-_./:@%+=," for char in text):
-        return text
-    return "'" + text.replace("'", "'\"'\"'") + "'"
 
 
 def _objects(value: Json) -> tuple[JsonObject, ...]:

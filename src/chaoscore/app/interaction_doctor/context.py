@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from chaoscore.app.copyable import PLAIN, Copyable
 from chaoscore.app.interaction_doctor.evidence import Evidence
 from chaoscore.app.interaction_doctor.report import Summary
 from chaoscore.app.interaction_doctor.survey import Survey
@@ -14,7 +15,8 @@ HOUR_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class DoctorOptions:
-    """``lease_grace_ms``: how long after its lease a silent runner still counts as alive."""
+    """``lease_grace_ms``: how long after its lease a silent runner still counts as alive. ``copyable`` makes the
+    commands that findings suggest."""
 
     stale_decision_hours: float = 24.0
     stale_lock_hours: float = 24.0
@@ -22,6 +24,7 @@ class DoctorOptions:
     todos: bool = True
     validate: bool = True
     commands_enabled: bool = True
+    copyable: Copyable = PLAIN
 
 
 @dataclass(frozen=True, slots=True)

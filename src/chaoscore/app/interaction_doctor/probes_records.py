@@ -27,7 +27,7 @@ def decisions(context: Context) -> Iterator[Finding]:
             "decisions wait for a human",
             f"{len(waiting)} decisions wait: {', '.join(facts.name for facts in waiting[:10])}",
             tuple(evidence.shown(facts.path) for facts in waiting[:10]),
-            actions=("chaoscore decide",),
+            actions=(context.options.copyable("decide"),),
         )
     per_run: dict[str, int] = {}
     locked = {name for lock in found.locks for name in lock.blocking_decision_ids}
@@ -38,7 +38,8 @@ def decisions(context: Context) -> Iterator[Finding]:
         if count > 1:
             yield _warn(
                 f"IR-DECISION-MULTIPLE-{run}", "decision", "a run waits for several decisions",
-                f"{run} waits for {count} decisions; all of them must be answered", "chaoscore decide",
+                f"{run} waits for {count} decisions; all of them must be answered",
+                context.options.copyable("decide"),
             )  # fmt: skip
     for facts in found.decisions.values():
         for finding in _decision(context, facts):
@@ -51,14 +52,15 @@ def decisions(context: Context) -> Iterator[Finding]:
 def _waiting(context: Context, facts: DecisionFacts, locked: Set[str]) -> Iterator[Finding]:
     shown = context.evidence.shown(facts.path)
     hours = context.hours_since(facts.created_at)
+    answering = context.options.copyable("decide", facts.name)
     if hours >= context.options.stale_decision_hours:
         yield Finding(
             f"IR-DECISION-STALE-{facts.name}", "WARN", "decision", "a decision has waited for long",
-            f"{facts.name} has waited for {hours:.0f} hours", (shown,), (shown,), (f"chaoscore decide {facts.name}",),
+            f"{facts.name} has waited for {hours:.0f} hours", (shown,), (shown,), (answering,),
             Todo(
                 f"Answer {facts.title!r}", shown, (facts.name, facts.run), "decision", "HIGH",
                 "answer it or cancel its run", ("the decision does not wait any more",),
-                f"chaoscore decide {facts.name}",
+                answering,
             ),
         )  # fmt: skip
     if has_passed(facts.expires_at, context.now_ms):
@@ -197,11 +199,11 @@ def locks(context: Context) -> Iterator[Finding]:
         yield Finding(
             f"IR-LOCK-STALE-{lock.lock_id}", "WARN", "lock", "a lock may hold nothing any more",
             f"{lock.lock_id} on {lock.change_id!r}, held by {lock.run}: {reason}", (shown,), (shown,),
-            (f"chaoscore sessions {lock.run} --cancel",),
+            (context.options.copyable("sessions", lock.run, "--cancel"),),
             Todo(
                 f"Look at the lock on {lock.change_id}", shown, (lock.lock_id, lock.run), "lock", "MEDIUM",
                 "complete or cancel the run that holds it", ("the lock is released or its run goes on",),
-                f"chaoscore sessions {lock.run}",
+                context.options.copyable("sessions", lock.run),
             ),
         )  # fmt: skip
     for change, holders in owners.items():

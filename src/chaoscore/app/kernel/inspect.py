@@ -7,9 +7,10 @@ from typing import Protocol, runtime_checkable
 
 from chaoscore.app.approvals import Approvals
 from chaoscore.app.capabilities import Registry
+from chaoscore.app.copyable import PLAIN, Copyable
 from chaoscore.app.envelope import Envelope
 from chaoscore.app.folder_mirror import FolderMirror
-from chaoscore.app.kernel.report import HOW_TO_ANSWER, decision_json, run_json
+from chaoscore.app.kernel.report import decision_json, how_to_answer, run_json
 from chaoscore.app.memories import MemoryService
 from chaoscore.app.plans import PlanService, plan_json
 from chaoscore.app.ports import AIProvider, AuditStore, PolicySource
@@ -55,6 +56,7 @@ class Inspector:
         provider: AIProvider | None,
         limits: Limits,
         health: Health,
+        copyable: Copyable = PLAIN,
     ) -> None:
         self._registry = registry
         self._policy = policy
@@ -67,6 +69,7 @@ class Inspector:
         self._provider = provider
         self._limits = limits
         self._health = health
+        self._copyable = copyable
         self._topics: dict[str, Topic] = {
             "capabilities": self._capabilities,
             "policy": self._policy_in_force,
@@ -129,10 +132,10 @@ class Inspector:
         report = await self._runs.look(_run_request(arguments), context)
         step = arguments.get("step")
         if step is None:
-            return _shown("the run as recorded", **run_json(report))
+            return _shown("the run as recorded", **run_json(report, copyable=self._copyable))
         if not any(view.step.id == step for view in report.state.views()):
             raise NotFound(f"the run has no step {step!r}", key="step")
-        data = run_json(report, STEP_OUTPUT_BYTES_MAX)
+        data = run_json(report, STEP_OUTPUT_BYTES_MAX, self._copyable)
         steps = data["steps"]
         assert isinstance(steps, list)
         return _shown(f"step {step} of the run", run=data["label"], step=next(s for s in steps if s["id"] == step))
@@ -154,7 +157,7 @@ class Inspector:
             {**decision_json(decision), "folder_problem": self._mirror.problem(decision.id)} for decision in found
         ]
         message = f"{len(waiting)} decisions wait for a person" if waiting else "nothing waits for anybody"
-        return _shown(message, decisions=waiting, cursor=cursor, how=HOW_TO_ANSWER)
+        return _shown(message, decisions=waiting, cursor=cursor, how=how_to_answer(self._copyable))
 
     async def _audit_tail(self, arguments: JsonObject, context: CallContext) -> Envelope:
         run: str | None = None

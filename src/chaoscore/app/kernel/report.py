@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from chaoscore.app.copyable import PLAIN, Copyable
 from chaoscore.app.envelope import Envelope
 from chaoscore.app.runs.book import RunReport
 from chaoscore.domain.action import Action
@@ -12,13 +13,18 @@ from chaoscore.domain.run import StepView
 OUTPUT_BYTES_INLINE_MAX = 65_536
 ARGUMENT_BYTES_SHOWN_MAX = 16_384
 ITEMS_SHOWN_MAX = 50
-HOW_TO_ANSWER = (
-    "a person answers with 'chaoscore decide DECISION' at a terminal or in the Decision Center of 'chaoscore serve'; "
-    "then chaoscore_execute goes on. Never answer for them"
-)
 
 
-def run_json(report: RunReport, output_bytes_max: int = OUTPUT_BYTES_INLINE_MAX) -> dict[str, Json]:
+def how_to_answer(copyable: Copyable = PLAIN) -> str:
+    return (
+        f"a person answers with '{copyable('decide', 'DECISION')}' at a terminal or in the Decision Center of "
+        "'chaoscore serve'; then chaoscore_execute goes on. Never answer for them"
+    )
+
+
+def run_json(
+    report: RunReport, output_bytes_max: int = OUTPUT_BYTES_INLINE_MAX, copyable: Copyable = PLAIN
+) -> dict[str, Json]:
     """``steps`` in plan order, ``waiting`` and ``unknown`` the actions somebody must answer for."""
     run, state = report.run, report.state
     room = output_bytes_max
@@ -38,7 +44,7 @@ def run_json(report: RunReport, output_bytes_max: int = OUTPUT_BYTES_INLINE_MAX)
         "steps": steps,
         "waiting": [_action_json(a) for a in actions if a.state == "waiting-for-decision"],
         "unknown": [_action_json(a) for a in actions if a.state == "outcome-unknown"],
-        "decisions": [decision_brief(d) for d in run.decisions if d.state == "waiting"],
+        "decisions": [decision_brief(d, copyable) for d in run.decisions if d.state == "waiting"],
         "evaluation": state.evaluate().to_json(),
         "created_at": run.created_at,
         "updated_at": run.updated_at,
@@ -67,7 +73,7 @@ def decision_json(decision: RunDecision) -> dict[str, Json]:
     }
 
 
-def decision_brief(decision: RunDecision) -> dict[str, Json]:
+def decision_brief(decision: RunDecision, copyable: Copyable = PLAIN) -> dict[str, Json]:
     """What a calling agent is told of a question: enough to point a person at it."""
     return {
         "decision": decision.id,
@@ -76,7 +82,7 @@ def decision_brief(decision: RunDecision) -> dict[str, Json]:
         "options": [{"id": option.id, "label": option.label} for option in decision.question.options],
         "mode": decision.mode,
         "expires_at": decision.expires_at,
-        "answer_with": f"chaoscore decide {decision.id}",
+        "answer_with": copyable("decide", decision.id),
     }
 
 
@@ -135,9 +141,9 @@ def _action_json(action: Action) -> dict[str, Json]:
     return shown
 
 
-def run_envelope(report: RunReport, extra: dict[str, Json] | None = None) -> Envelope:
-    """The answer of execute and achieve for a run as it stands."""
-    data = {**run_json(report), **(extra or {})}
+def run_envelope(report: RunReport, extra: dict[str, Json] | None = None, copyable: Copyable = PLAIN) -> Envelope:
+    """The answer of execute and achieve for a run as it stands. ``copyable`` makes the commands that it suggests."""
+    data = {**run_json(report, copyable=copyable), **(extra or {})}
     warnings = report.notes
     status = report.run.status
     if report.in_motion:
@@ -150,7 +156,7 @@ def run_envelope(report: RunReport, extra: dict[str, Json] | None = None) -> Env
         )
     match status:
         case "waiting-for-decision":
-            return _waiting(report, data)
+            return _waiting(report, data, copyable)
         case "needs-attention":
             return Envelope(
                 "NEEDS_ATTENTION",
@@ -158,8 +164,9 @@ def run_envelope(report: RunReport, extra: dict[str, Json] | None = None) -> Env
                 data,
                 must_stop=True,
                 warnings=warnings,
-                next_action="stop; a person must find out what happened and say so: `chaoscore decide` shows the "
-                f"question, `chaoscore resolve {report.run.label}` takes retry, happened or give-up",
+                next_action="stop; a person must find out what happened and say so: "
+                f"`{copyable('decide')}` shows the question, `{copyable('resolve', report.run.label)}` takes retry, "
+                "happened or give-up",
             )
         case "running":
             return Envelope(
@@ -192,13 +199,13 @@ def _id(report: RunReport) -> str:
     return "run_id" if (report.credential or report.run.handle) else "plan_id"
 
 
-def _first(report: RunReport) -> str:
-    """The id of the question to answer, where there is only one."""
+def _answering(report: RunReport, copyable: Copyable) -> str:
+    """The command that answers: names the question, where there is only one."""
     waiting = [decision.id for decision in report.run.decisions if decision.state == "waiting"]
-    return f" {waiting[0]}" if len(waiting) == 1 else ""
+    return copyable("decide", *(waiting if len(waiting) == 1 else ()))
 
 
-def _waiting(report: RunReport, data: dict[str, Json]) -> Envelope:
+def _waiting(report: RunReport, data: dict[str, Json], copyable: Copyable) -> Envelope:
     waiting = [a for a in report.state.actions() if a.state == "waiting-for-decision"]
     count = len(waiting)
     what = f"{count} action{'s wait' if count != 1 else ' waits'} for approval"
@@ -211,7 +218,7 @@ def _waiting(report: RunReport, data: dict[str, Json]) -> Envelope:
             must_stop=True,
             warnings=report.notes,
             next_action="stop; the policy's approvalMode is human: a person answers outside this conversation, with "
-            f"`chaoscore decide{_first(report)}` or in the Decision Center. Then call chaoscore_execute with this "
+            f"`{_answering(report, copyable)}` or in the Decision Center. Then call chaoscore_execute with this "
             f"{_id(report)} again",
         )
     return Envelope(
@@ -222,5 +229,5 @@ def _waiting(report: RunReport, data: dict[str, Json]) -> Envelope:
         warnings=report.notes,
         next_action="stop and show your user data.waiting (capability and arguments). Only after they agree, call "
         f"chaoscore_execute with this {_id(report)} and confirmed: true; if not, with cancel: true. They can also "
-        f"answer themselves: chaoscore decide{_first(report)}",
+        f"answer themselves: {_answering(report, copyable)}",
     )

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from chaoscore.app.approvals import Approvals
+from chaoscore.app.copyable import PLAIN, Copyable
 from chaoscore.app.kernel.inspect import summary_json
 from chaoscore.app.kernel.report import decision_json, run_json
 from chaoscore.app.ports import AuditStore, RunStore
@@ -46,6 +47,7 @@ class KernelResources:
         audit: AuditStore,
         redactor: Redactor,
         changed: Callable[[], object],
+        copyable: Copyable = PLAIN,
     ) -> None:
         self._runs = runs
         self._approvals = approvals
@@ -53,6 +55,7 @@ class KernelResources:
         self._audit = audit
         self._redactor = redactor
         self._changed = changed
+        self._copyable = copyable
         self._watchers = Watchers(self._poll)
 
     async def resources(self, context: CallContext) -> Sequence[Resource]:
@@ -90,7 +93,7 @@ class KernelResources:
         kind, _, name = uri.removeprefix(BASE).partition("/")
         if kind == "runs" and name:
             request = ExecuteRequest(run=name) if name.startswith("run_") else ExecuteRequest(label=name)
-            return run_json(await self._runs.look(request, context))
+            return run_json(await self._runs.look(request, context), copyable=self._copyable)
         if kind == "decisions" and name:
             decision = await self._approvals.find(name)
             run = await self._run_store.load_run(decision.run)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from chaoscore.app.achieve import Achievement, Achiever, Goal
 from chaoscore.app.approvals import Approvals
 from chaoscore.app.capabilities import Registry
+from chaoscore.app.copyable import PLAIN, Copyable
 from chaoscore.app.envelope import Envelope, failure
 from chaoscore.app.kernel import schemas
 from chaoscore.app.kernel.in_place import InPlace
@@ -47,6 +48,7 @@ class KernelServices:
     achiever: Achiever
     inspector: Inspector
     limits: Limits
+    copyable: Copyable = PLAIN
 
 
 def kernel_tools(services: KernelServices) -> tuple[ToolSpec, ...]:
@@ -255,7 +257,7 @@ class _Tools:
     async def execute(self, arguments: JsonObject, context: CallContext) -> Envelope:
         request = _execute_request(arguments)
         if arguments.get("cancel") is True:
-            return run_envelope(await self._services.runs.cancel(request, context))
+            return run_envelope(await self._services.runs.cancel(request, context), copyable=self._services.copyable)
         pump = _Pump(context)
         try:
             began = asyncio.get_running_loop().time()
@@ -266,7 +268,7 @@ class _Tools:
             while not report.in_motion and await self._in_place.ask(report.run, context, began):
                 later = await self._services.runs.execute(request, context, pump.listener)
                 report = replace(later, credential=report.credential or later.credential)
-            return run_envelope(report)
+            return run_envelope(report, copyable=self._services.copyable)
         except Busy as busy:
             return failure(
                 busy,
@@ -287,7 +289,9 @@ class _Tools:
         pump = _Pump(context)
         try:
             return achievement_envelope(
-                await self._services.achiever.achieve(goal, context, pump.listener), self._services.registry
+                await self._services.achiever.achieve(goal, context, pump.listener),
+                self._services.registry,
+                self._services.copyable,
             )
         finally:
             await pump.close()
@@ -334,7 +338,7 @@ class _Tools:
         )
 
 
-def achievement_envelope(achievement: Achievement, registry: Registry) -> Envelope:
+def achievement_envelope(achievement: Achievement, registry: Registry, copyable: Copyable = PLAIN) -> Envelope:
     """The answer for a goal, however far it came."""
     if achievement.needs_plan is not None and achievement.run is None:
         return needs_plan_envelope(achievement.needs_plan)
@@ -347,7 +351,7 @@ def achievement_envelope(achievement: Achievement, registry: Registry) -> Envelo
         extra["author"] = plan_json(achievement.plan, registry)["author"]
     if achievement.failure is not None:
         extra["replan_error"] = {"code": achievement.failure.code, "message": achievement.failure.message}
-    return run_envelope(achievement.run, extra)
+    return run_envelope(achievement.run, extra, copyable)
 
 
 def needs_plan_envelope(needed: NeedsPlan) -> Envelope:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from chaoscore.cli.call import Call
 from chaoscore.cli.exits import Exit
 from chaoscore.cli.options import Subcommands, add_common, examples, whole
+from chaoscore.cli.suggesting import command
 
 if TYPE_CHECKING:
     from chaoscore.adapters.sqlite.verifying import Verification
@@ -21,7 +22,6 @@ EXAMPLES = examples(
     ("chaoscore audit accept-head", "audit.head is lost: what that means, and how to go on"),
 )
 HELP = "docs/operating.md tells how to find out more and how to go on"
-ACCOUNTS_HELP = "docs/operating.md#mediation lists the rules; chaoscore audit tail --run shows what led to it"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -38,8 +38,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "accept-head", "say what a lost or moved checkpoint means; with --accept, begin anew from here", _accept_head
     )
     accepting.add_argument("--accept", action="store_true", help="take the loss for good; the audit records who did")
-    for command in (verifying, tailing, accepting):
-        add_common(command)
+    for each in (verifying, tailing, accepting):
+        add_common(each)
 
 
 def _verify(call: Call) -> int:
@@ -58,7 +58,7 @@ def _verify(call: Call) -> int:
         call.terminal.error(f"the audit has {count(report.events, 'event')}, and nobody could check here {gaps}", HELP)
     mediation = report.mediation
     if mediation is not None and mediation.fault is not None:
-        call.terminal.error(f"not everything is accounted for: {mediation.fault}", ACCOUNTS_HELP)
+        call.terminal.error(f"not everything is accounted for: {mediation.fault}", _accounts_help())
     elif mediation is not None:
         call.terminal.show(accounted_for(mediation, whole=report.fault is None))
     if call.terminal.as_json:
@@ -98,7 +98,9 @@ def _accept_head(call: Call) -> int:
         why = found.chain.fault or "; ".join(found.unchecked)
         terminal.error(f"the audit itself does not hold, and a checkpoint cannot mend that: {why}", HELP)
     elif not call.args.accept:
-        terminal.error(_lost(found), "if that is so, accept the loss for good: chaoscore audit accept-head --accept")
+        terminal.error(
+            _lost(found), f"if that is so, accept the loss for good: {command('audit', 'accept-head', '--accept')}"
+        )
     else:
 
         async def work(kernel: Kernel) -> int:
@@ -162,3 +164,9 @@ def _tail(call: Call) -> int:
         return Exit.OK
 
     return call.run(work)
+
+
+def _accounts_help() -> str:
+    return (
+        f"docs/operating.md#mediation lists the rules; {command('audit', 'tail', '--run', 'RUN')} shows what led to it"
+    )

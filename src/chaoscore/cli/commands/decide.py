@@ -10,6 +10,7 @@ from chaoscore.cli.commands.decide_web import add_web, serve_web, wants_web
 from chaoscore.cli.exits import Exit
 from chaoscore.cli.interactions import add_interaction_options
 from chaoscore.cli.options import examples
+from chaoscore.cli.suggesting import command
 
 if TYPE_CHECKING:
     from chaoscore.cli.questions import Questions
@@ -82,7 +83,7 @@ def _refuse_misuse(args: argparse.Namespace) -> None:
     answering = [name for name in names if getattr(args, name) not in (None, False)]
     if answering and args.decision is None:
         name = answering[0].replace("_", "-")
-        raise InvalidInput(f"--{name} answers one decision; name it: chaoscore decide DECISION", key="decision")
+        raise InvalidInput(f"--{name} answers one decision; name it: {command('decide', 'DECISION')}", key="decision")
     if args.pin_stdin and not by_flags(args):
         raise InvalidInput("--pin-stdin goes with --option, --approve-all or --deny-all", key="pin-stdin")
 
@@ -138,7 +139,7 @@ async def _tell_gaps(questions: Questions, call: Call) -> None:
 def _list(questions: Questions, call: Call, waiting: list[RunDecision | JsonObject]) -> int:
     from chaoscore.cli.questions import question_json
     from chaoscore.cli.views.decision import waiting_table
-    from chaoscore.cli.views.words import plain
+    from chaoscore.cli.views.words import plain, unbroken
 
     root = str(questions.agents.settings.root) if questions.agents is not None else None
     if call.terminal.as_json:
@@ -151,7 +152,7 @@ def _list(questions: Questions, call: Call, waiting: list[RunDecision | JsonObje
             }
         )
     elif waiting:
-        call.terminal.show(waiting_table(waiting), plain("see one: chaoscore decide DECISION", "dim"))
+        call.terminal.show(waiting_table(waiting), unbroken(f"see one: {command('decide', 'DECISION')}", "dim"))
     else:
         looked = [str(place) for place in (questions.data_dir, root) if place is not None]
         call.terminal.show(plain(f"nothing waits for a human in {' or '.join(looked) or 'what could be read'}"))

@@ -9,6 +9,7 @@ from chaoscore.cli.call import Call
 from chaoscore.cli.exits import Exit
 from chaoscore.cli.interactions import add_interaction_options, settings_of
 from chaoscore.cli.options import examples
+from chaoscore.cli.suggesting import copyable
 
 if TYPE_CHECKING:
     from chaoscore.app.interaction_doctor import Report
@@ -54,6 +55,7 @@ def work(call: Call) -> int:
         todos=not args.no_todo_candidates,
         validate=not args.no_validate,
         commands=not args.no_commands,
+        copyable=copyable(),
     )
     if call.terminal.as_json:
         call.terminal.answer(report.to_json())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from chaoscore.cli.call import Call
 from chaoscore.cli.interactions import add_interaction_options, told, with_interactions
 from chaoscore.cli.options import examples, whole
+from chaoscore.cli.suggesting import command
 
 if TYPE_CHECKING:
     from chaoscore.bootstrap_interaction import Interactions
@@ -34,7 +35,7 @@ def work(call: Call) -> int:
 
 async def _list(runtime: Interactions, call: Call) -> int:
     from chaoscore.cli.views.decision import locks_table
-    from chaoscore.cli.views.words import plain
+    from chaoscore.cli.views.words import plain, unbroken
     from chaoscore.domain.json import is_array, is_object
 
     args = call.args
@@ -49,5 +50,5 @@ async def _list(runtime: Interactions, call: Call) -> int:
             call.terminal.show(plain(f"{hidden} released: --all shows them", "dim"))
         after = envelope.data.get("next")
         if isinstance(after, str):
-            call.terminal.show(plain(f"more: chaoscore locks --cursor {after}", "dim"))
+            call.terminal.show(unbroken(f"more: {command('locks', '--cursor', str(after))}", "dim"))
     return told(call, envelope)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from chaoscore.cli.call import Call
 from chaoscore.cli.exits import Exit
 from chaoscore.cli.options import Subcommands, add_common, examples
+from chaoscore.cli.suggesting import command
 
 if TYPE_CHECKING:
     from chaoscore.adapters.files.approver_pin import FilePin
@@ -51,7 +52,7 @@ def _set(call: Call) -> int:
     pin = _pin(call)
     _refuse_without_terminal()
     if pin.status().is_set:
-        call.terminal.error("a PIN is set already", "change it with 'chaoscore pin change'")
+        call.terminal.error("a PIN is set already", f"change it with '{command('pin', 'change')}'")
         return Exit.FAILED
 
     def work() -> None:
@@ -87,7 +88,7 @@ def _remove(call: Call) -> int:
 
 
 def _status(call: Call) -> int:
-    from chaoscore.cli.views.words import plain
+    from chaoscore.cli.views.words import plain, unbroken
 
     pin = _pin(call)
     status = pin.status()
@@ -100,7 +101,9 @@ def _status(call: Call) -> int:
                 "seconds_left": status.seconds_left,
             }
         )
-    call.terminal.show(plain("a PIN is set" if status.is_set else "no PIN is set; 'chaoscore pin set' sets one"))
+    call.terminal.show(
+        unbroken("a PIN is set" if status.is_set else f"no PIN is set; '{command('pin', 'set')}' sets one")
+    )
     if status.wrong_tries:
         call.terminal.show(plain(f"wrong tries in a row: {status.wrong_tries}"))
     if status.seconds_left:
@@ -128,7 +131,7 @@ def _told_unset(call: Call, pin: FilePin) -> bool:
     """Raises ``StorageError`` for a malformed file before anything is typed."""
     if pin.status().is_set:
         return False
-    call.terminal.error("no PIN is set", "set one with 'chaoscore pin set'")
+    call.terminal.error("no PIN is set", f"set one with '{command('pin', 'set')}'")
     return True
 
 

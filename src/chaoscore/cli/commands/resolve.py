@@ -10,6 +10,7 @@ from chaoscore.cli.call import Call
 from chaoscore.cli.commands.run import NAME
 from chaoscore.cli.exits import Exit
 from chaoscore.cli.options import add_common, examples
+from chaoscore.cli.suggesting import command, copyable, going_on
 
 if TYPE_CHECKING:
     from chaoscore.app.runs.book import ExecuteRequest, RunReport
@@ -73,7 +74,7 @@ async def _resolve(kernel: Kernel, call: Call, action: str | None) -> int:
     left = len(_unknown(report))
     _end(call, report, left)
     if call.terminal.as_json:
-        call.terminal.answer(run_envelope(report).to_json())
+        call.terminal.answer(run_envelope(report, copyable=copyable()).to_json())
     return Exit.ATTENTION if left else Exit.OK
 
 
@@ -147,7 +148,7 @@ def _asking(report: RunReport, key: tuple[str, int | None]) -> RunDecision | Non
 def _list(call: Call, report: RunReport) -> None:
     """Nobody is there to be asked: what is unknown, and how to say what became of it."""
     from chaoscore.cli.views.unknown import meanings_view, name_of, unknown_view
-    from chaoscore.cli.views.words import plain
+    from chaoscore.cli.views.words import plain, unbroken
 
     unknown = _unknown(report)
     for number, action in enumerate(unknown[:LISTED_MAX], 1):
@@ -159,7 +160,7 @@ def _list(call: Call, report: RunReport) -> None:
     if unknown:
         call.terminal.show(plain(""), *meanings_view(unknown[0], report))
         call.terminal.show(
-            plain(f"  say it with: chaoscore resolve {report.run.label} {name_of(unknown[0])} WORD", "yellow")
+            unbroken(f"  say it with: {command('resolve', report.run.label, name_of(unknown[0]), 'WORD')}", "yellow")
         )
 
 
@@ -172,7 +173,7 @@ def _heard(call: Call, name: str, word: str) -> None:
 def _end(call: Call, report: RunReport, left: int) -> None:
     """What is left to do; the verdict, where nothing is."""
     from chaoscore.cli.views.run import verdict_view
-    from chaoscore.cli.views.words import count, plain
+    from chaoscore.cli.views.words import count, plain, unbroken
 
     label, status = report.run.label, report.run.status
     if left:
@@ -180,8 +181,8 @@ def _end(call: Call, report: RunReport, left: int) -> None:
         return
     if all(view.state not in UNSETTLED for view in report.state.views()):
         call.terminal.show(*verdict_view(report))
-    how = "" if status in FINISHED else f"; go on with: chaoscore run continue {label}"
-    call.terminal.tell(plain(f"nothing is unknown in run {label}{how}", "yellow" if how else ""))
+    how = "" if status in FINISHED else f"; go on with: {going_on(label)}"
+    call.terminal.tell(unbroken(f"nothing is unknown in run {label}{how}", "yellow" if how else ""))
 
 
 def _parse(text: str) -> tuple[str, int | None]:

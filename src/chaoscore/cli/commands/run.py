@@ -12,6 +12,7 @@ from chaoscore.cli.call import Call
 from chaoscore.cli.commands.achieve import add_answering
 from chaoscore.cli.exits import Exit
 from chaoscore.cli.options import Subcommands, add_common, add_roots, examples, whole
+from chaoscore.cli.suggesting import command, copyable
 
 if TYPE_CHECKING:
     from chaoscore.bootstrap import Kernel
@@ -42,30 +43,35 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_roots(going)
     ending = commands.add("cancel", "end a run for good", _cancel)
     ending.add_argument("run", metavar="RUN", help=NAME)
-    for command in (listing, shown, going, ending):
-        add_common(command)
+    for each in (listing, shown, going, ending):
+        add_common(each)
 
 
 def _list(call: Call) -> int:
     async def work(kernel: Kernel) -> int:
         from chaoscore.app.kernel.inspect import summary_json
         from chaoscore.app.kernel.report import decision_brief
-        from chaoscore.cli.views.words import one_line, plain, rows, when, word
+        from chaoscore.cli.views.words import one_line, rows, unbroken, when, word
 
         found, cursor = await kernel.services.runs.list(kernel.principal, call.args.limit, call.args.cursor)
         asked = await _waiting_of(kernel, [run.label for run in found if run.status in WAITING])
         if call.terminal.as_json:
-            runs = [{**summary_json(run), "decisions": [decision_brief(d) for d in asked[run.label]]} for run in found]
+            runs = [
+                {**summary_json(run), "decisions": [decision_brief(d, copyable()) for d in asked[run.label]]}
+                for run in found
+            ]
             call.terminal.answer({"runs": runs, "cursor": cursor})
         if not found:
-            call.terminal.show(plain("there is no run yet; chaoscore achieve starts one"))
+            call.terminal.show(unbroken(f"there is no run yet; {command('achieve', 'GOAL')} starts one"))
             return Exit.OK
         lines = [(run.label, word(run.status), when(run.created_at), one_line(run.objective, 44)) for run in found]
         call.terminal.show(rows(("run", "status", "begun", "goal"), lines))
         for decision in (decision for decisions in asked.values() for decision in decisions):
-            call.terminal.show(plain(f"{decision.run} waits for a person: chaoscore decide {decision.id}", "yellow"))
+            call.terminal.show(
+                unbroken(f"{decision.run} waits for a person: {command('decide', decision.id)}", "yellow")
+            )
         if cursor is not None:
-            call.terminal.show(plain(f"more: chaoscore run list --cursor {cursor}", "dim"))
+            call.terminal.show(unbroken(f"more: {command('run', 'list', '--cursor', cursor)}", "dim"))
         return Exit.OK
 
     return call.run(work)
@@ -93,7 +99,7 @@ def _show(call: Call) -> int:
         if step is not None and not any(view.step.id == step for view in report.state.views()):
             raise NotFound(f"run {report.run.label} has no step {step!r}", key="step")
         if call.terminal.as_json:
-            call.terminal.answer(run_json(report, kernel.services.limits.run_output_bytes_max))
+            call.terminal.answer(run_json(report, kernel.services.limits.run_output_bytes_max, copyable()))
         if step is None:
             call.terminal.show(*run_view(report))
         call.terminal.show(*result_view(report, step))
@@ -132,7 +138,7 @@ def _cancel(call: Call) -> int:
             call.terminal.warn(note)
         call.terminal.show(*run_view(report))
         if call.terminal.as_json:
-            call.terminal.answer(run_envelope(report).to_json())
+            call.terminal.answer(run_envelope(report, copyable=copyable()).to_json())
         return Exit.OK if report.run.status == "cancelled" else Exit.FAILED
 
     return call.run(work)

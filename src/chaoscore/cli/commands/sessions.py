@@ -9,6 +9,7 @@ from chaoscore.cli.call import Call
 from chaoscore.cli.exits import Exit
 from chaoscore.cli.interactions import add_interaction_options, told, with_interactions
 from chaoscore.cli.options import examples, whole
+from chaoscore.cli.suggesting import command
 
 if TYPE_CHECKING:
     from chaoscore.bootstrap_interaction import Interactions
@@ -46,7 +47,7 @@ def work(call: Call) -> int:
         if args.cancel or args.complete:
             from chaoscore.domain.errors import InvalidInput
 
-            raise InvalidInput("name the run to end: chaoscore sessions RUN", key="run")
+            raise InvalidInput(f"name the run to end: {command('sessions', 'RUN', '--cancel')}", key="run")
         return with_interactions(call, lambda runtime: _list(runtime, call))
     if args.cancel or args.complete:
         return with_interactions(call, lambda runtime: _end(runtime, call))
@@ -56,7 +57,7 @@ def work(call: Call) -> int:
 async def _list(runtime: Interactions, call: Call) -> int:
     from chaoscore.app.interaction_ports import SessionFilter
     from chaoscore.cli.views.decision import sessions_table
-    from chaoscore.cli.views.words import plain
+    from chaoscore.cli.views.words import plain, unbroken
     from chaoscore.domain.json import is_array, is_object
 
     args = call.args
@@ -68,7 +69,7 @@ async def _list(runtime: Interactions, call: Call) -> int:
         call.terminal.show(sessions_table(sessions) if sessions else plain("there is no such command run"))
         after = envelope.data.get("next")
         if isinstance(after, str):
-            call.terminal.show(plain(f"more: chaoscore sessions --cursor '{after}'", "dim"))
+            call.terminal.show(unbroken(f"more: {command('sessions', '--cursor', after)}", "dim"))
     return told(call, envelope)
 
 
@@ -83,7 +84,7 @@ async def _show(runtime: Interactions, call: Call) -> int:
     if body is None or body.get("status") in ("NOT_FOUND", "ERROR"):
         message = body.get("message") if body is not None else None
         said = message if isinstance(message, str) else f"{call.args.run!r} is not the id of a command run"
-        call.terminal.error(said, "chaoscore sessions lists them")
+        call.terminal.error(said, f"{command('sessions')} lists them")
         return Exit.FAILED
     call.terminal.show(*(Text(line) for line in in_full(body)))
     if call.terminal.as_json:

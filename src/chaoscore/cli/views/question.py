@@ -4,15 +4,15 @@ approves. ``decision`` shows what agents ask.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 
 from rich.console import RenderableType
 from rich.text import Text
 
-from chaoscore.cli.views.approval import Lineage, approval_view, confined_to, is_cut, where_of
+from chaoscore.cli.suggesting import command
+from chaoscore.cli.views.approval import Lineage, approval_view, is_cut, where_of
 from chaoscore.cli.views.decision import block, is_long, kind_text, labelled, option_view
-from chaoscore.cli.views.words import count, indented, one_line, plain, title, when
+from chaoscore.cli.views.words import count, indented, one_line, plain, title, unbroken, when
 from chaoscore.domain.approval import RunDecision
 from chaoscore.domain.asking import preface
 from chaoscore.domain.json import Json
@@ -45,7 +45,7 @@ def run_question_view(
     for number, asked in enumerate(decision.actions, start=1):
         shown += approval_view(asked, f"{heading} {number} of {len(decision.actions)}", lineage, in_whole=in_whole)
     if not in_whole and (is_long(preface(decision)) or any(is_cut(asked) for asked in decision.actions)):
-        shown += [Text(), plain(f"not everything is shown: chaoscore decide {decision.id} --full", "yellow")]
+        shown += [Text(), unbroken(f"not everything is shown: {command('decide', decision.id, '--full')}", "yellow")]
     shown.append(Text())
     approving = {asked.option for asked in decision.actions} if decision.kind == "approval" else set()
     for option in question.options:
@@ -79,12 +79,6 @@ def chosen_view(decision: RunDecision, options: Sequence[str]) -> list[Renderabl
     if denied and denied < len(decision.actions):
         out.append(plain(f"  {count(denied, 'action')} not chosen: what is not chosen is denied", "yellow"))
     return out
-
-
-def going_on_command(decision: RunDecision) -> str:
-    """What takes the run on from here, with the folders that the question is confined to."""
-    roots = dict.fromkeys(root for asked in decision.actions for root in confined_to(asked, "roots"))
-    return " ".join(["chaoscore run continue", decision.run, *(f"--root {shlex.quote(root)}" for root in roots)])
 
 
 def _until(decision: RunDecision, now: float) -> str:

@@ -8,7 +8,20 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from chaoscore.app.runs.book import RunReport
-from chaoscore.cli.views.words import SIGNS, count, in_full, indented, one_line, plain, rows, title, when, word
+from chaoscore.cli.suggesting import command
+from chaoscore.cli.views.words import (
+    SIGNS,
+    count,
+    in_full,
+    indented,
+    one_line,
+    plain,
+    rows,
+    title,
+    unbroken,
+    when,
+    word,
+)
 from chaoscore.domain.approval import RunDecision
 from chaoscore.domain.run import StepView
 
@@ -38,7 +51,7 @@ def waiting_view(decisions: Sequence[RunDecision]) -> list[RenderableType]:
             shown += [
                 Text.assemble(title("waits     "), plain(one_line(decision.question.title, 400))),
                 Text.assemble(("          until ", "dim"), when(decision.expires_at)),
-                plain(f"          chaoscore decide {decision.id}", "yellow"),
+                unbroken(f"          {command('decide', decision.id)}", "yellow"),
             ]
         elif decision.state == "answered" and not decision.applied:
             shown.append(plain(f"answered  {decision.id}; the run takes it into account when it goes on", "dim"))
@@ -99,6 +112,7 @@ def result_view(report: RunReport, step: str | None = None) -> list[RenderableTy
         out.append(Text.assemble(title(f"{view.step.id} "), (view.step.capability, "dim")))
         out.append(indented(lines[:most], 2))
         if len(lines) > most:
-            more = f"  … {len(lines) - most} more lines: chaoscore run show {report.run.label} --step {view.step.id}"
-            out.append(plain(more, "dim"))
+            how = command("run", "show", report.run.label, "--step", view.step.id)
+            more = f"  … {len(lines) - most} more lines: {how}"
+            out.append(unbroken(more, "dim"))
     return out

@@ -8,7 +8,8 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from chaoscore.app.runs.book import RunReport
-from chaoscore.cli.views.words import count, in_full, indented, one_line, plain, title, when
+from chaoscore.cli.suggesting import command
+from chaoscore.cli.views.words import count, in_full, indented, one_line, plain, title, unbroken, when
 from chaoscore.domain.action import Action
 from chaoscore.domain.json import Json, is_object
 from chaoscore.domain.plan import Step
@@ -88,8 +89,8 @@ def _cut(value: Json, most: int, report: RunReport) -> list[RenderableType]:
     lines = in_full(value)
     shown: list[RenderableType] = [indented([one_line(line, 400) for line in lines[:most]], 4)]
     if len(lines) > most:
-        more = f"    … {count(len(lines) - most, 'more line')}: chaoscore resolve {report.run.label} --json"
-        shown.append(plain(more, "dim"))
+        more = f"    … {count(len(lines) - most, 'more line')}: {command('resolve', report.run.label, '--json')}"
+        shown.append(unbroken(more, "dim"))
     return shown
 
 

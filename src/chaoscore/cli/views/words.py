@@ -57,6 +57,11 @@ def plain(value: str, style: str = "") -> Text:
     return Text(visible(value), style)
 
 
+def unbroken(value: str, style: str = "") -> Text:
+    """A line with a command to copy: in two lines it would be two commands."""
+    return Text(visible(value), style, no_wrap=True)
+
+
 def title(value: str) -> Text:
     return Text(visible(value), "bold")
 
