@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -16,6 +15,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from tests.app.harness import run, write_policy
+from tests.mcp.product import environment
 from tests.mcp.support import PATIENCE_SECONDS, ROOT, Era, Transport
 
 TOOLS = ["reason", "plan", "execute", "inspect", "remember", "recall", "achieve"]
@@ -24,16 +24,6 @@ WAYS = pytest.mark.parametrize(
     ("transport", "era"),
     [("stdio", "legacy"), ("stdio", "2026-07-28"), ("http", "legacy"), ("http", "2026-07-28")],
 )
-
-
-def environment(directory: Path) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if name in ("PATH", "LANG", "PYTHONPATH", "VIRTUAL_ENV")}
-    return {
-        **kept,
-        "HOME": str(directory),
-        "CHAOS_CORE_DATA_DIR": str(directory / "data"),
-        "CHAOS_CORE_FS_ROOTS": str(directory / "work"),
-    }
 
 
 @contextmanager

@@ -19,8 +19,9 @@ from mcp import Client, StdioServerParameters
 from mcp_types import ElicitRequestFormParams, ElicitResult
 
 from tests.app.harness import run, until, write_policy
+from tests.mcp.product import environment
 from tests.mcp.support import PATIENCE_SECONDS, Era, Transport
-from tests.mcp.test_kernel_surface import WAYS, environment, http_product, tool
+from tests.mcp.test_kernel_surface import WAYS, http_product, tool
 
 WRITE = {"id": "s1", "capability": "fs.write_text", "arguments": {"path": "out.txt", "text": "written by a plan"}}
 SECOND = {"id": "s2", "capability": "fs.write_text", "arguments": {"path": "two.txt", "text": "second"}}
