@@ -15,6 +15,8 @@ from chaoscore.domain.json import Json, JsonObject, equal, is_array, is_object, 
 
 _DATE_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)\Z", re.ASCII)
 _VIOLATIONS_MAX = 50
+_REMEMBERED_MAX = 20_000  # ids are checked again and again: all that wait are in every ``active.json``
+_REMEMBERED_CHARS_MAX = 200
 _KNOWN_PATTERNS = {
     "^[A-Za-z0-9][A-Za-z0-9._:-]*$": re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]*\Z"),
     "^sha256:[a-fA-F0-9]{64}$": re.compile(r"sha256:[a-fA-F0-9]{64}\Z"),
@@ -80,13 +82,21 @@ class Schema:
             return None
         words = frozenset(word for word in allowed if isinstance(word, str)) if is_array(allowed) else None
         none_fits = "null" in names and (not is_array(allowed) or None in allowed)
+        passed: set[str] | None = set() if "pattern" in schema else None
 
         def fits(value: Json) -> bool:
             if value is None:
                 return none_fits
             if not isinstance(value, str) or (words is not None and value not in words):
                 return False
-            return next(self._check_text(value, schema, ""), None) is None
+            if passed is not None and value in passed:
+                return True
+            is_good = next(self._check_text(value, schema, ""), None) is None
+            if is_good and passed is not None and len(value) <= _REMEMBERED_CHARS_MAX:
+                if len(passed) >= _REMEMBERED_MAX:
+                    passed.clear()
+                passed.add(value)
+            return is_good
 
         return fits
 
